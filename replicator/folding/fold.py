@@ -89,8 +89,13 @@ def numbered(keys: Sequence[pa.Table]) -> list[Numbers]:
 
 
 def _ranks(column: pa.ChunkedArray) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-    """From 0; in the values' order for whole numbers and days, so that what is written comes out sorted."""
+    """From 0; in the values' order for whole numbers and days, so that what is written comes out sorted.
+
+    Zeros are one, whatever their sign, as they are in a source's unique index.
+    """
     null = column.is_null().to_numpy()
+    if pa.types.is_floating(column.type):
+        column = pc.add(column, pa.scalar(0.0, column.type))
     if pa.types.is_integer(column.type) or pa.types.is_date32(column.type):
         plain = column.cast(pa.int32()) if pa.types.is_date32(column.type) else column
         values = plain.fill_null(0).to_numpy()

@@ -166,13 +166,13 @@ def _equal(changes: pa.Table, held: pa.Table, schema: TableSchema, one: Numbers,
     pool = pa.concat_tables([changes.select(names), held.select(names)]).combine_chunks()
     same = np.ones(len(one), np.bool_)
     for column in pool.columns:
-        left, right = (_bits(pc.take(column, pa.array(places))) for places in (one, other))
+        left, right = (bits(pc.take(column, pa.array(places))) for places in (one, other))
         equal = pc.equal(left, right).fill_null(False)  # noqa: FBT003
         same &= pc.or_(equal, pc.and_(left.is_null(), right.is_null())).to_numpy()
     return same
 
 
-def _bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Every NaN is the same NaN; the zeros differ."""
     if not pa.types.is_floating(column.type):
         return column

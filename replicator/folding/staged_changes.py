@@ -32,17 +32,55 @@ def changes(
     Columns as in the segments: _sequence_num, _operation, the row's, and of the before image the key's; if `timed`
     _commit_ts, which of READ rows is the time of the read; if `partial` _unchanged.
     """
-    names = [SEQUENCE, OPERATION, *schema.names, *(BEFORE + name for name in schema.key)]
-    names += [COMMIT_TS] * timed + [UNCHANGED] * partial
     found: list[pa.RecordBatch] = []
     size = 0
-    for batch in _batches(storage, segments, schema, names):
-        newer = pc.greater(batch.column(SEQUENCE), above)
-        kept = batch if pc.all(newer).as_py() else batch.filter(newer)
-        size += kept.nbytes
+    names = _wanted(schema, schema.key, timed=timed, partial=partial)
+    for batch in _newer(storage, segments, schema, above, names):
+        size += batch.nbytes
         if size > most:
             return None
-        found.append(kept)
+        found.append(batch)
+    return _whole(found, schema, names)
+
+
+def parts(
+    storage: Storage,
+    segments: Sequence[Segment],
+    schema: TableSchema,
+    above: int,
+    most: int,
+    *,
+    timed: bool = False,
+    partial: bool = False,
+) -> Iterator[pa.Table]:
+    """As `changes`, in order, in parts of about `most` bytes; of a table without key with the whole before image."""
+    names = _wanted(schema, schema.key or schema.names, timed=timed, partial=partial)
+    found: list[pa.RecordBatch] = []
+    size = 0
+    for batch in _newer(storage, segments, schema, above, names):
+        if found and size + batch.nbytes > most:
+            yield _whole(found, schema, names)
+            found, size = [], 0
+        found.append(batch)
+        size += batch.nbytes
+    if found:
+        yield _whole(found, schema, names)
+
+
+def _wanted(schema: TableSchema, before: Sequence[str], *, timed: bool, partial: bool) -> list[str]:
+    names = [SEQUENCE, OPERATION, *schema.names, *(BEFORE + name for name in before)]
+    return names + [COMMIT_TS] * timed + [UNCHANGED] * partial
+
+
+def _newer(
+    storage: Storage, segments: Sequence[Segment], schema: TableSchema, above: int, names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    for batch in _batches(storage, segments, schema, names):
+        newer = pc.greater(batch.column(SEQUENCE), above)
+        yield batch if pc.all(newer).as_py() else batch.filter(newer)
+
+
+def _whole(found: Sequence[pa.RecordBatch], schema: TableSchema, names: Sequence[str]) -> pa.Table:
     arrow = schema.change_arrow
     return pa.Table.from_batches(found, pa.schema([arrow.field(name) for name in names])).combine_chunks()
 

@@ -28,11 +28,14 @@ def concerned(changes: pa.Table, schema: TableSchema) -> pa.Table:
     return pa.concat_tables([partial.select(list(schema.key)), before]).combine_chunks()
 
 
-def filled(changes: pa.Table, held: pa.Table, schema: TableSchema, most: int, *, newest: bool) -> pa.Table | None:
+def filled(
+    changes: pa.Table, held: pa.Table, schema: TableSchema, most: int, *, newest: bool, guess: bool = False
+) -> pa.Table | None:
     """The changes with the values in their places, without `_unchanged`.
 
     held: the target's rows under `concerned` keys: key columns, those that may be left out, _sequence_num.
     newest: only of the newest change of each key; what the others left out stays null.
+    guess: one that is nowhere to be found is null (its row is about to go).
     None where a value that counts is nowhere to be found, or where they take more than `most` bytes.
     """
     events = _Events.of(changes, held, schema)
@@ -44,7 +47,9 @@ def filled(changes: pa.Table, held: pa.Table, schema: TableSchema, most: int, *,
         lacks[lacking_rows[lacking_places == place]] = True
         wanted, sources = events.sources(lacks, newest=newest)
         if (sources < 0).any():
-            return None
+            if not guess:
+                return None
+            wanted, sources = wanted[sources >= 0], sources[sources >= 0]
         name = schema.names[place]
         at, column = found.schema.get_field_index(name), found.column(name)
         pool = pa.chunked_array([*column.chunks, *held.column(name).chunks], column.type)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from replicator.errors import ConfigurationError
 from replicator.targets.base import Target
+from replicator.targets.delta.kind import DELTA
 from replicator.targets.iceberg.kind import ICEBERG
 from replicator.targets.kafka.kind import KAFKA
 from replicator.targets.kind import Opening, TargetKind
 
-KINDS: dict[str, TargetKind] = {kind.name: kind for kind in (ICEBERG, KAFKA)}
+KINDS: dict[str, TargetKind] = {kind.name: kind for kind in (ICEBERG, DELTA, KAFKA)}
 DEFAULT = ICEBERG.name
 
 

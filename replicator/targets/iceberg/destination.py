@@ -196,7 +196,9 @@ class _Both:
 
 def _store(given: Mapping[str, str], region: str) -> _Both:
     """How files are reached."""
-    endpoint = given["store_endpoint"] and _url(given["store_endpoint"], ("http", "https"), "Address of the store")
+    endpoint = given["store_endpoint"] and checked_url(
+        given["store_endpoint"], ("http", "https"), "Address of the store"
+    )
     known = _STORES.get(given["store"])
     made = known(given, region, endpoint) if known else _Both({}, {})
     if given["catalog"] == REST:
@@ -247,7 +249,7 @@ def _adls(given: Mapping[str, str], region: str, endpoint: str) -> _Both:
 
 
 def _rest(given: Mapping[str, str], region: str) -> tuple[dict[str, str], dict[str, str]]:
-    uri = _url(given["uri"], ("http", "https"), "Catalog address")
+    uri = checked_url(given["uri"], ("http", "https"), "Catalog address")
     # A request that no server answers ends: both clients would wait without end.
     java = {"type": "rest", "uri": uri, "rest.client.connection-timeout-ms": "10000"}
     java |= {"rest.client.socket-timeout-ms": "60000"}
@@ -261,7 +263,7 @@ def _rest(given: Mapping[str, str], region: str) -> tuple[dict[str, str], dict[s
             client, secret = _required(given, "client_id", "client_secret")
             known = {"credential": f"{client}:{secret}", "scope": given["scope"] or "catalog"}
             server = given["oauth2_server_uri"] or f"{uri}/v1/oauth/tokens"
-            known["oauth2-server-uri"] = _url(server, ("http", "https"), "Token endpoint")
+            known["oauth2-server-uri"] = checked_url(server, ("http", "https"), "Token endpoint")
             java |= {"rest.auth.type": "oauth2", **known}
             python |= known
         case "sigv4":
@@ -283,7 +285,7 @@ def _glue(given: Mapping[str, str], region: str) -> tuple[dict[str, str], dict[s
     if given["glue_id"]:
         java["glue.id"] = python["glue.id"] = given["glue_id"]
     if given["glue_endpoint"]:
-        java["glue.endpoint"] = python["glue.endpoint"] = _url(given["glue_endpoint"], ("http", "https"), "Glue")
+        java["glue.endpoint"] = python["glue.endpoint"] = checked_url(given["glue_endpoint"], ("http", "https"), "Glue")
     if given["credentials"] == KEYS:
         remedy = (
             f"Choose the workers' own credentials, or the REST catalog https://glue.{region}.amazonaws.com/iceberg with"
@@ -302,13 +304,13 @@ def _glue(given: Mapping[str, str], region: str) -> tuple[dict[str, str], dict[s
 
 def _hive(given: Mapping[str, str], region: str) -> tuple[dict[str, str], dict[str, str]]:
     del region
-    uri = _url(given["uri"], ("thrift",), "Catalog address")
+    uri = checked_url(given["uri"], ("thrift",), "Catalog address")
     return {"type": "hive", "uri": uri}, {"type": "hive", "uri": uri}
 
 
 def _jdbc(given: Mapping[str, str], region: str) -> tuple[dict[str, str], dict[str, str]]:
     del region
-    uri = _url(given["uri"], ("postgresql", "postgres"), "Catalog address")
+    uri = checked_url(given["uri"], ("postgresql", "postgres"), "Catalog address")
     parts = urlsplit(uri)
     options = parse_qsl(parts.query)
     if odd := next((name for name, _ in options if name not in OPTIONS), None):
@@ -357,7 +359,7 @@ def _required(given: Mapping[str, str], *names: str) -> list[str]:
     return [given[name] for name in names]
 
 
-def _url(text: str, schemes: tuple[str, ...], label: str) -> str:
+def checked_url(text: str, schemes: tuple[str, ...], label: str) -> str:
     """Without a slash at its end.  ConfigurationError for another scheme, credentials, or a host that is not taken."""
     if not text:
         raise ConfigurationError(f"{label} is missing.")

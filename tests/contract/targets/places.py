@@ -201,6 +201,34 @@ def kafka(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
     return TargetPlace(target_kind("kafka"), storage, worker, read, f"{prefix}.shop")
 
 
+def delta(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
+    """Tables of Delta Lake in a folder."""
+    del request
+    return _delta_place({"store": "file", "location": f"file://{folder}/delta"}, folder)
+
+
+def _delta_place(settings: Mapping[str, str], folder: Path) -> TargetPlace:
+    """Read by pyarrow, as delta-rs says which files there are."""
+    from deltalake import DeltaTable
+
+    from replicator.targets.delta.destination import delta_store
+    from replicator.targets.delta.target import DeltaTarget
+
+    store, storage = delta_store(settings, ""), Storage(f"file://{folder}/staging")
+
+    def read(table: TargetTable, schema: TableSchema, mode: Mode) -> Counter[Row]:
+        data = DeltaTable(store.uri(table), storage_options=dict(store.options)).to_pyarrow_table()
+        if mode is Mode.SOFT_DELETE:
+            data = data.filter(~data.column(DELETED).to_numpy(zero_copy_only=False).astype(bool))
+        if mode is Mode.HISTORY:
+            data = data.filter(data.column(CURRENT))
+        return Counter(tuple(row[name] for name in schema.names) for row in data.to_pylist())
+
+    return TargetPlace(
+        target_kind("delta"), storage, lambda replicator: DeltaTarget(store, storage, replicator), read, folder.name
+    )
+
+
 def duckdb_tables(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
     """The exercise: a file, read by SQL."""
     from tests.plugins.duckdb_tables.kind import DUCKDB, IDENTIFIERS
@@ -229,6 +257,7 @@ PLACES: Mapping[str, Callable[[pytest.FixtureRequest, Path], TargetPlace]] = {
     "iceberg_gcs": iceberg_gcs,
     "iceberg_adls": iceberg_adls,
     "iceberg_hive": iceberg_hive,
+    "delta": delta,
     "kafka": kafka,
     "duckdb": duckdb_tables,
 }

@@ -13,7 +13,6 @@ from replicator.targets.iceberg.direct.data_files import (
     new_data_file,
     projected,
     target_schema,
-    write_stream,
 )
 from replicator.targets.iceberg.direct.key_lookup import deleted
 from replicator.targets.iceberg.direct.manifest_entries import data_files
@@ -22,6 +21,7 @@ from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.table.commit import commit_directly
 from replicator.targets.iceberg.table.layout import format_version
 from replicator.targets.iceberg.table.row_lineage import Origin, filled, origin, with_lineage
+from replicator.targets.parquet_files import write_stream
 
 SMALL_FILE = 32 * 1024 * 1024
 MAX_BYTES, MAX_ROWS = 96 * 1024 * 1024, 1_000_000  # of files read in one step: it delays the merges of its table

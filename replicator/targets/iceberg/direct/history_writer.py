@@ -15,10 +15,11 @@ from replicator.folding.footers import KeyColumnRange
 from replicator.folding.history_and_soft_delete import RowVersions
 from replicator.model.mode import Mode
 from replicator.model.schema import TableSchema
-from replicator.targets.iceberg.direct.data_files import LakeFiles, shaped, target_schema
+from replicator.targets.iceberg.direct.data_files import LakeFiles, target_schema
 from replicator.targets.iceberg.direct.key_lookup import Lookup, MatchedRows, RowsToDelete
 from replicator.targets.iceberg.direct.read_rows import read_rows
 from replicator.targets.iceberg.table.catalog import IcebergTable
+from replicator.targets.parquet_files import shaped
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,12 @@ import pyarrow.parquet as pq
 
 from replicator.folding.footers import KeyColumnRange
 from replicator.model.schema import SEQUENCE, TableSchema
-from replicator.targets.iceberg.direct.data_files import LakeFiles, Written, by_id, field_ids, sequence_id
+from replicator.targets.iceberg.direct.data_files import LakeFiles, by_id, field_ids, sequence_id
 from replicator.targets.iceberg.direct.file_cache import MEMORY
 from replicator.targets.iceberg.direct.key_index import KeyIndex, Places, Wanted, ascending
 from replicator.targets.iceberg.direct.scan_plan import Deletes, PlannedFile, planned
 from replicator.targets.iceberg.table.catalog import IcebergTable
+from replicator.targets.parquet_files import Written
 
 Flags = npt.NDArray[np.bool_]
 _SMALL = 512  # bytes: about what a layout's row group takes

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from replicator.targets.iceberg.direct.data_files import FILE_PATH_ID, POSITION_ID, Written
+from replicator.targets.iceberg.direct.data_files import FILE_PATH_ID, POSITION_ID
 from replicator.targets.iceberg.direct.scan_plan import Deletes, PlannedFile
 from replicator.targets.iceberg.table.catalog import IcebergTable, Json
+from replicator.targets.parquet_files import Written
 
 
 def data_files(table: IcebergTable, written: Sequence[Written]) -> list[PlannedFile]:

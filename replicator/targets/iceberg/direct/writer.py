@@ -22,15 +22,7 @@ from replicator.staging.storage import Storage
 from replicator.state.journal import Segment
 from replicator.targets.base import Position
 from replicator.targets.iceberg.direct import history_writer
-from replicator.targets.iceberg.direct.data_files import (
-    LakeFiles,
-    Written,
-    lake_files,
-    new_data_file,
-    shaped,
-    target_schema,
-    write_stream,
-)
+from replicator.targets.iceberg.direct.data_files import LakeFiles, lake_files, new_data_file, target_schema
 from replicator.targets.iceberg.direct.key_lookup import Lookup, RowsToDelete, forget_positions, remember_positions
 from replicator.targets.iceberg.direct.manifest_entries import data_files, delete_files
 from replicator.targets.iceberg.direct.read_rows import read_rows
@@ -39,6 +31,7 @@ from replicator.targets.iceberg.spark.changes import opened
 from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.table.commit import commit_directly, staging
 from replicator.targets.iceberg.table.layout import format_version
+from replicator.targets.parquet_files import Written, shaped, write_stream
 
 
 @dataclass(frozen=True)

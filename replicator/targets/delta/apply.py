@@ -1,0 +1,172 @@
+"""Append, merge, replace and delete: what changes rows.  Each is one commit, or none."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC
+
+import pyarrow as pa
+
+from replicator.errors import TargetError
+from replicator.faults import reach
+from replicator.folding import staged_changes
+from replicator.model.mode import BELOW, Mode
+from replicator.model.schema import COMMIT_TS, OPERATION, SEQUENCE, TableSchema
+from replicator.staging.storage import Storage
+from replicator.state.journal import EventKind
+from replicator.targets.base import Append, DeleteBelow, Merge, Replace, item_of
+from replicator.targets.delta import merging
+from replicator.targets.delta.live_files import LiveFiles
+from replicator.targets.delta.merging import Counts, ValuesUnknown
+from replicator.targets.delta.table import OpenTable
+
+MEMORY = 128 * 1024 * 1024  # of changes that are folded at a time
+SKIPPED = "skip"
+Outcome = tuple[str, Counts]
+
+
+def append(storage: Storage, table: OpenTable, change: Append, stop: threading.Event) -> Outcome:
+    """Rows up to the position's `loaded` are in already and are left out."""
+    at = table.position
+    segments = [one for one in change.segments if one.last_sequence > at.loaded]
+    if at.loaded >= change.loaded:
+        return SKIPPED, Counts()
+    require_columns(table, change.schema)
+    files = LiveFiles(table, stop)
+
+    def rows() -> Iterator[pa.Table]:
+        for segment in segments:
+            for batch in staged_changes.rows(storage, segment, change.schema, at.loaded):
+                yield staged_changes.as_read(batch, segment, table.mode)
+
+    with files.discarded_on_failure():
+        reach("apply.read.after")
+        count = files.rewrite({}, rows())
+    files.commit(replace(at, loaded=change.loaded, item=item_of(change)))
+    return "append", Counts(inserted=count)
+
+
+def merge(storage: Storage, table: OpenTable, change: Merge, stop: threading.Event, memory: int = MEMORY) -> Outcome:
+    """Fold, and apply in one commit, with what the position says is in already left out."""
+    at = table.position
+    segments = [one for one in change.segments if one.last_sequence > at.applied]
+    if at.applied >= change.upto:
+        return SKIPPED, Counts()
+    if segments:
+        require_columns(table, change.schema)
+    change = replace(change, segments=segments)
+    files = LiveFiles(table, stop)
+    with files.discarded_on_failure():
+        if table.mode is Mode.CHANGELOG:
+            counts = _unfolded(storage, files, table, change)
+        else:
+            counts = _folded(storage, files, table, change, memory)
+    files.commit(replace(at, applied=change.upto, item=item_of(change)))
+    return "merge" if counts.updated or counts.deleted else "append", counts
+
+
+def _unfolded(storage: Storage, files: LiveFiles, table: OpenTable, change: Merge) -> Counts:
+    def rows() -> Iterator[pa.Table]:
+        for segment in change.segments:
+            yield from staged_changes.unfolded(storage, segment, change.schema, table.position.applied)
+
+    reach("apply.read.after")
+    return Counts(inserted=files.rewrite({}, rows()))
+
+
+def _folded(storage: Storage, files: LiveFiles, table: OpenTable, change: Merge, memory: int) -> Counts:
+    """In parts: a batch that is cut anywhere gives the same rows (ADR 25), each part on the files that those before it
+    have left.
+
+    A value that an UPDATE left out may be where only a later part tells that it does not count: then all are one.
+    """
+    try:
+        return _parts(storage, files, table, change, memory)
+    except ValuesUnknown:
+        files.restart()
+    try:
+        return _parts(storage, files, table, change, merging.UNBOUNDED)
+    except ValuesUnknown:
+        raise merging.values_lost(table, change.schema) from None
+
+
+def _parts(storage: Storage, files: LiveFiles, table: OpenTable, change: Merge, memory: int) -> Counts:
+    counts, schema = Counts(), change.schema
+    keeps = table.mode is not Mode.MIRROR
+    for part in staged_changes.parts(
+        storage, change.segments, schema, table.position.applied, memory, timed=keeps, partial=schema.partial
+    ):
+        reach("apply.read.after")
+        files.go_on()
+        counts += merging.merge(files, table, schema, part, emptied=change.emptied)
+    return counts
+
+
+def replace_all(storage: Storage, table: OpenTable, change: Replace, stop: threading.Event) -> Outcome:
+    """The rows become exactly those of the segments; a changelog gets them, and a marker of what is over."""
+    at = table.position
+    if at.load == change.load and at.loaded >= change.loaded:
+        return SKIPPED, Counts()
+    require_columns(table, change.schema)
+    files = LiveFiles(table, stop)
+
+    def rows() -> Iterator[pa.Table]:
+        for segment in change.segments:
+            for batch in staged_changes.rows(storage, segment, change.schema, -1):
+                yield staged_changes.as_read(batch, segment, table.mode)
+        if table.mode is Mode.CHANGELOG and something:
+            yield marker(DeleteBelow(change.applied + 1, change.applied, EventKind.SWEEP.value))
+
+    something = bool(files.files)
+    with files.discarded_on_failure():
+        reach("apply.read.after")
+        if table.mode is not Mode.CHANGELOG:
+            files.clear()
+        count = files.rewrite({}, rows())
+    after = replace(at, applied=change.applied, loaded=change.loaded, load=change.load, item=item_of(change))
+    files.commit(after)
+    return "replace", Counts(inserted=count)
+
+
+def delete_below(table: OpenTable, change: DeleteBelow, stop: threading.Event) -> Outcome:
+    """Rows with an older number go, or end where the mode keeps them."""
+    at = table.position
+    if at.applied >= change.upto:
+        return SKIPPED, Counts()
+    files = LiveFiles(table, stop)
+    with files.discarded_on_failure():
+        reach("apply.read.after")
+        match table.mode:
+            case Mode.MIRROR:
+                how, counts = "delete", merging.delete_below(files, change.below)
+            case Mode.CHANGELOG:
+                how, counts = "append", Counts(inserted=files.rewrite({}, [marker(change)]))
+            case _:
+                how, counts = "mark", merging.end_below(files, table, change)
+    files.commit(replace(at, applied=change.upto, item=item_of(change)))
+    return how, counts
+
+
+def marker(change: DeleteBelow) -> pa.Table:
+    """A TRUNCATE or a sweep in a changelog: a row without values."""
+    told = change.at is not None and change.operation != EventKind.SWEEP
+    at = change.at.astimezone(UTC) if told and change.at else None
+    return pa.table(
+        {
+            SEQUENCE: pa.array([change.upto], pa.int64()),
+            OPERATION: pa.array([str(change.operation)]),
+            COMMIT_TS: pa.array([at], pa.timestamp("us", tz="UTC")),
+            BELOW: pa.array([change.below], pa.int64()),
+        }
+    )
+
+
+def require_columns(table: OpenTable, schema: TableSchema) -> None:
+    """TargetError where the table has not the columns that the segments have: an Evolve must come first."""
+    there = dict(table.columns)
+    wrong = [one.name for one in schema.columns if there.get(one.name) != one.type]
+    if wrong:
+        message = f"{table.name} is not at the changes' schema: {', '.join(wrong)}"
+        raise TargetError(message, table=str(table.name))

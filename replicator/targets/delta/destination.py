@@ -1,0 +1,178 @@
+"""A destination's settings: its form, and what delta-rs is given for them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from replicator.addresses import checked_host
+from replicator.errors import ConfigurationError
+from replicator.sources.base import FormField
+from replicator.targets.base import TargetTable
+from replicator.targets.iceberg import destination as lake
+from replicator.targets.iceberg.destination import ADLS, ENVIRONMENT, FILE, GCS, KEYS, REGION, S3, SCHEMES, STORE_OF
+
+BUILT_IN = "built_in"
+MAX_FOLDER = 180  # characters: file systems take 255
+FOLDER = "delta"  # of the installation's own place
+_REGION = re.compile(r"[a-z0-9-]{0,40}")
+_IN_STORE = {one.name: one for one in lake.DESTINATION_FORM}
+
+
+def _shared(name: str, *when: tuple[str, tuple[str, ...]], **changes: Any) -> FormField:
+    """A field as Iceberg's form has it."""
+    return replace(_IN_STORE[name], when=when, **changes)
+
+
+_CLOUDS, _KEYS = (("store", (S3, GCS, ADLS)),), ("credentials", (KEYS,))
+DESTINATION_FORM = (
+    FormField(
+        "store", "Object store", "choice", default=BUILT_IN, main=True,
+        choices=((BUILT_IN, "Beside the lakehouse of this installation"), *_IN_STORE["store"].choices),
+    ),
+    FormField(
+        "location", "Location", main=True, when=(("store", (S3, GCS, ADLS, FILE)),),
+        help="The URL below which tables are made, such as s3://bucket/delta.",
+    ),
+    _shared(
+        "credentials", ("store", (S3, GCS, ADLS)),
+        choices=((ENVIRONMENT, "The workers’ own"), (KEYS, "Keys")),
+    ),
+    _shared("region", ("store", (S3,))),
+    _shared("store_endpoint", *_CLOUDS),
+    _shared("access_key_id", ("store", (S3,)), _KEYS),
+    _shared("secret_access_key", ("store", (S3,)), _KEYS),
+    _shared("account_name", ("store", (ADLS,)), _KEYS),
+    _shared("account_key", ("store", (ADLS,)), _KEYS),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DeltaStore:
+    """Where tables are.  location: a URL without a slash at its end; options: delta-rs' `storage_options`."""
+
+    location: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def uri(self, table: TargetTable) -> str:
+        """A table's folder."""
+        return f"{self.location}/{folder(table.namespace)}/{folder(table.name)}"
+
+
+def folder(name: str) -> str:
+    """A name as a folder of its own: readable, and of characters that every store and every reader takes.
+
+    Names that differ are folders that differ: what is escaped is so by its bytes, with a sign that readers of URLs do
+    not take for one; of what is too long a digest tells.
+    """
+    plain = quote(name, safe="").replace("~", "%7E").replace(".", "%2E").replace("%", "~")
+    return plain if len(plain) <= MAX_FOLDER else f"{plain[:MAX_FOLDER]}~{sha256(name.encode()).hexdigest()[:16]}"
+
+
+def delta_store(settings: Mapping[str, Any], own: str) -> DeltaStore:
+    """What a destination's settings say.  own: the URL of this installation's lakehouse.  Raises ConfigurationError."""
+    given = _given(settings)
+    if given["store"] == BUILT_IN:
+        return DeltaStore(_normal(f"{own.rstrip('/')}/{FOLDER}"), _from_environment(own))
+    location = given["location"].rstrip("/")
+    if not location:
+        raise ConfigurationError("Location is missing.", remedy="Enter a URL such as s3://bucket/delta.")
+    parts = urlsplit(location)
+    if STORE_OF.get(parts.scheme) != given["store"]:
+        raise ConfigurationError(
+            f"The location must begin with {SCHEMES[given['store']]}://, as the object store says."
+        )
+    if parts.query or parts.fragment:
+        raise ConfigurationError("The location must have no query and no fragment.")
+    if (parts.username or parts.password) and given["store"] != ADLS:
+        remedy = "They have fields of their own."
+        raise ConfigurationError("The location must not contain credentials.", remedy=remedy)
+    return DeltaStore(_normal(location), _OPTIONS[given["store"]](given))
+
+
+def place(settings: Mapping[str, Any]) -> str:
+    """Where a destination is, without secrets; empty beside this installation's lakehouse."""
+    given = _given(settings)
+    return "" if given["store"] == BUILT_IN else _normal(given["location"].rstrip("/"))
+
+
+def _given(settings: Mapping[str, Any]) -> dict[str, str]:
+    return {one.name: str(settings.get(one.name) or one.default).strip() for one in DESTINATION_FORM}
+
+
+def _normal(url: str) -> str:
+    return re.sub(r"^file:/*", "file:///", re.sub(r"^s3[an]:", "s3:", url))
+
+
+def _from_environment(url: str) -> dict[str, str]:
+    """An address without TLS has to be allowed by name."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
+    if STORE_OF.get(urlsplit(url).scheme) == S3 and endpoint.startswith("http:"):
+        return {"aws_allow_http": "true"}
+    return {}
+
+
+def _s3(given: Mapping[str, str]) -> dict[str, str]:
+    if not _REGION.fullmatch(given["region"]):
+        raise ConfigurationError("AWS region must be a name such as eu-west-1.")
+    region = given["region"] or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or REGION
+    found = {"aws_region": region, "aws_conditional_put": "etag", **_from_environment("s3://")}
+    if endpoint := _endpoint(given):
+        found |= {"aws_endpoint": endpoint, "aws_virtual_hosted_style_request": "false"}
+        found["aws_allow_http"] = str(endpoint.startswith("http:")).lower()
+    if given["credentials"] == KEYS:
+        key, secret = _required(given, "access_key_id", "secret_access_key")
+        found |= {"aws_access_key_id": key, "aws_secret_access_key": secret}
+    return found
+
+
+def _gcs(given: Mapping[str, str]) -> dict[str, str]:
+    if given["credentials"] == KEYS:
+        remedy = "Set GOOGLE_APPLICATION_CREDENTIALS in the workers, and choose the workers' own credentials."
+        raise ConfigurationError("Google's keys are taken from the workers' environment only.", remedy=remedy)
+    if endpoint := _endpoint(given):  # only emulators have an address of their own, and nobody signs in to them
+        return {"google_base_url": endpoint, "google_skip_signature": "true", "allow_http": "true"}
+    return {}
+
+
+def _adls(given: Mapping[str, str]) -> dict[str, str]:
+    found = {}
+    if given["credentials"] == KEYS:
+        account, key = _required(given, "account_name", "account_key")
+        found = {"azure_storage_account_name": account, "azure_storage_account_key": key}
+    if endpoint := _endpoint(given):
+        found |= {"azure_endpoint": f"{endpoint}/{given['account_name']}", "allow_http": "true"}
+    return found
+
+
+def _file(given: Mapping[str, str]) -> dict[str, str]:
+    del given
+    return {}
+
+
+_OPTIONS = {S3: _s3, GCS: _gcs, ADLS: _adls, FILE: _file}
+
+
+def _endpoint(given: Mapping[str, str]) -> str:
+    """Without a slash at its end; empty where there is none."""
+    return given["store_endpoint"] and lake.checked_url(
+        given["store_endpoint"], ("http", "https"), "Address of the store"
+    )
+
+
+def _required(given: Mapping[str, str], *names: str) -> list[str]:
+    for name in names:
+        if not given[name]:
+            raise ConfigurationError(f"{_IN_STORE[name].label} is missing.")
+    return [given[name] for name in names]
+
+
+def hosts(store: DeltaStore) -> list[str]:
+    """Of the addresses that the settings name."""
+    found = [urlsplit(value).hostname for name, value in store.options.items() if name.endswith(("endpoint", "url"))]
+    return [checked_host(one) for one in found if one]

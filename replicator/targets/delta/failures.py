@@ -1,0 +1,86 @@
+"""What goes wrong with a table's log or its store, as delta-rs says it: one sentence with a remedy, never a secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+
+from replicator.errors import StorageFull, TargetConflict, TargetError, TargetUnauthorized, TidemarkError
+from replicator.redaction import redacted
+from replicator.targets.delta.destination import DeltaStore
+
+MAX_TEXT = 300
+_HIDDEN = re.compile(r"(?<=://)[^/@\s]+@")
+_SECRET = ("key", "secret", "token", "password")
+_TAGS = re.compile(r"<[^>]*>")
+REACH = "Check the address of the store, and that a firewall lets the web server and the workers through."
+_MEANINGS: Sequence[tuple[re.Pattern[str], type[TargetError], str, str]] = tuple(
+    (re.compile(pattern, re.IGNORECASE), kind, text, remedy)
+    for pattern, kind, text, remedy in (
+        (
+            "NoSuchBucket|bucket does not exist|ContainerNotFound|container does not exist",
+            TargetError,
+            "The bucket of {where} does not exist.",
+            "Create the bucket, or correct the location.",
+        ),
+        (
+            "InvalidAccessKeyId|SignatureDoesNotMatch|AuthenticationFailed|Unauthenticated|ExpiredToken|InvalidToken",
+            TargetUnauthorized,
+            "The store at {where} refuses the credentials.",
+            "Check the credentials of the destination: they may be wrong or have expired.",
+        ),
+        (
+            "AccessDenied|Forbidden|Permission denied|PermissionDenied|not authorized|Read-only file system",
+            TargetUnauthorized,
+            "The store at {where} does not allow it: {said}",
+            "Give the destination's role the rights to list, read, write and delete below the location.",
+        ),
+        (
+            "No space left|quota",
+            TargetError,
+            "The store at {where} is full.",
+            "Free space at the location of the target's tables.",
+        ),
+        (
+            "error sending request|Connection refused|dns error|timed out|connect error|unreachable|tcp connect",
+            TargetError,
+            "The store at {where} does not answer.",
+            REACH,
+        ),
+    )
+)
+
+
+@contextmanager
+def explained(store: DeltaStore) -> Iterator[None]:
+    """Raises TargetError for whatever delta-rs and pyarrow raise, but for a table that does not exist."""
+    try:
+        yield
+    except (TidemarkError, TableNotFoundError):
+        raise
+    except CommitFailedError as error:
+        message = f"Another program committed to the table first: {without_secrets(store, str(error))}"
+        raise TargetConflict(message) from None
+    except (DeltaError, OSError) as error:
+        raise _explained(store, error) from None  # its text may hold an address with its password: invariant 8
+
+
+def _explained(store: DeltaStore, error: Exception) -> TidemarkError:
+    said = without_secrets(store, f"{error}")
+    for pattern, kind, text, remedy in _MEANINGS:
+        if pattern.search(str(error)):
+            message = text.format(where=store.location, said=said)
+            return (StorageFull if "is full" in text else kind)(message, remedy=remedy)
+    return TargetError(f"The table's log at {store.location} cannot be read or written: {said}")
+
+
+def without_secrets(store: DeltaStore, text: str) -> str:
+    """On one line, and not too long."""
+    plain = _HIDDEN.sub("", " ".join(_TAGS.sub(" ", text).split()))
+    for name, value in store.options.items():
+        if value and any(mark in name for mark in _SECRET):
+            plain = plain.replace(value, "***")
+    return redacted(plain)[:MAX_TEXT]

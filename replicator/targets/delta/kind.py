@@ -1,0 +1,87 @@
+"""What there is to know of the Delta Lake target without opening one."""
+
+from __future__ import annotations
+
+from replicator.errors import ConfigurationError
+from replicator.model.types import DataType, Kind
+from replicator.sources.base import FormField
+from replicator.sources.kind import read_guide
+from replicator.targets.base import Capabilities, Target
+from replicator.targets.delta.destination import DESTINATION_FORM, delta_store, place
+from replicator.targets.iceberg.destination import LakeCatalog
+from replicator.targets.kind import PARTIAL, Opening, Settings, TargetKind, TypeSupport
+
+MAX_PREFIX_LENGTH = 100  # with a database's name behind it, it must fit where a namespace is stored
+FORM = (
+    FormField(
+        "namespace_prefix",
+        "Folder prefix",
+        required=False,
+        keeps_secret=True,
+        help="Prepended to the name of each database, so that several sources can share a location.",
+    ),
+)
+CAPABILITIES = Capabilities(exactly_once="txn actions of the commit that has the rows", upkeep=True)
+NAMES = {
+    Kind.BOOLEAN: "boolean",
+    Kind.INT: "integer",
+    Kind.BIGINT: "long",
+    Kind.FLOAT: "float",
+    Kind.DOUBLE: "double",
+    Kind.STRING: "string",
+    Kind.BINARY: "binary",
+    Kind.DATE: "date",
+    Kind.TIMESTAMP_NTZ: "timestamp_ntz",
+    Kind.TIMESTAMP: "timestamp",
+}
+NTZ_NOTE = "Readers must know the table feature timestampNtz: Delta Lake 3.0, reader version 3."
+
+
+def delta_type(kind: DataType) -> str:
+    """`decimal(10,2)`, `timestamp_ntz`."""
+    return f"decimal({kind.precision},{kind.scale})" if kind.kind is Kind.DECIMAL else NAMES[kind.kind]
+
+
+def _types(kind: DataType) -> TypeSupport:
+    note = NTZ_NOTE if kind.kind is Kind.TIMESTAMP_NTZ else ""
+    return TypeSupport(delta_type(kind), PARTIAL if note else "full", note)
+
+
+def _valid(settings: Settings) -> None:
+    delta_store(settings, "file:///")
+    prefix = str(settings.get("namespace_prefix", ""))
+    if len(prefix) > MAX_PREFIX_LENGTH:
+        raise ConfigurationError(
+            f"target: namespace_prefix must be a string of at most {MAX_PREFIX_LENGTH} characters."
+        )
+
+
+def _open(opening: Opening) -> Target:
+    from replicator.targets.delta.target import DeltaTarget  # noqa: PLC0415 - delta-rs is loaded where it is needed
+
+    store = delta_store(opening.config, opening.lake.warehouse)
+    return DeltaTarget(store, opening.storage, opening.replicator, opening.retention)
+
+
+def _dataset(settings: Settings, own: LakeCatalog) -> str:
+    return delta_store(settings, own.warehouse).location
+
+
+DELTA = TargetKind(
+    "delta",
+    "Delta Lake",
+    "Delta tables in folders of an object store, readable by Spark, Databricks, DuckDB, Trino, Snowflake and others.",
+    open=_open,
+    capabilities=CAPABILITIES,
+    types=_types,
+    namespace=lambda settings, database: f"{settings.get('namespace_prefix', '')}{database}",
+    place=place,
+    dataset=_dataset,
+    form=FORM,
+    destination_form=DESTINATION_FORM,
+    valid=_valid,
+    fixed={"namespace_prefix": "Queries use these table names."},
+    effects={one.name: "Takes effect within a minute. The location must have the tables written so far."
+        for one in DESTINATION_FORM},
+    guide=read_guide(__file__),
+)  # fmt: skip

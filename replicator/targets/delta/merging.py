@@ -1,0 +1,220 @@
+"""What a part of a batch makes of the rows: by the folds that all targets share, in files that are written again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from replicator.errors import TableError, ValuesLost
+from replicator.folding import history_and_soft_delete, keyless, unchanged_values
+from replicator.folding.fold import NO_KEY, Numbers, fold, numbered
+from replicator.folding.key_set import KeySet
+from replicator.model.mode import CURRENT, DELETED, DELETED_AT, VALID_FROM, VALID_TO, Mode
+from replicator.model.schema import SEQUENCE, UNCHANGED, TableSchema
+from replicator.targets.base import DeleteBelow
+from replicator.targets.delta.live_files import LiveFiles, gathered
+from replicator.targets.delta.table import OpenTable
+from replicator.targets.parquet_files import shaped
+
+UNBOUNDED = 1 << 62
+TIME = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Rows."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.inserted + other.inserted, self.updated + other.updated, self.deleted + other.deleted
+        )  # fmt: skip
+
+
+class ValuesUnknown(Exception):
+    """Values that UPDATEs left out are neither in this part nor in the target."""
+
+
+def merge(files: LiveFiles, table: OpenTable, schema: TableSchema, changes: pa.Table, *, emptied: bool) -> Counts:
+    """Of any mode but the changelog.  Raises ValuesUnknown, TableError."""
+    if not schema.key:
+        return _keyless(files, table, schema, changes)
+    if schema.partial:
+        changes = _filled(files, table, schema, changes, emptied=emptied)
+    if table.mode is Mode.MIRROR:
+        return _mirror(files, table, schema, changes)
+    return _keep(files, table, schema, changes)
+
+
+def _mirror(files: LiveFiles, table: OpenTable, schema: TableSchema, changes: pa.Table) -> Counts:
+    folded = fold(changes, schema)
+    kept = [name for name, _ in table.columns if name not in schema.names]
+    present, older = np.zeros(len(folded.seq), np.bool_), np.zeros(len(folded.seq), np.bool_)
+    gone: dict[str, list[Numbers]] = defaultdict(list)
+    replaced = []
+    for file, places, entries, rows in files.find(KeySet(folded.keys), [SEQUENCE, *schema.key, *kept]):
+        going = rows.column(SEQUENCE).to_numpy() < folded.seq[entries]
+        present[entries] = True
+        older[entries[going]] = True
+        if going.any():
+            gone[file.path].append(places[going])
+            replaced.append(rows.filter(pa.array(going)))
+    staying = folded.stays.num_rows
+    put = folded.stays.filter(pa.array(~present[:staying] | older[:staying]))
+    if kept and replaced:
+        put = _carry(put, pa.concat_tables(replaced), schema, kept)
+    files.rewrite(gathered(gone), [put])
+    return Counts(
+        int(np.count_nonzero(~present[:staying])),
+        int(np.count_nonzero(older[:staying])),
+        int(np.count_nonzero(older[staying:])),
+    )
+
+
+def _carry(put: pa.Table, replaced: pa.Table, schema: TableSchema, kept: list[str]) -> pa.Table:
+    """Values of columns that the source no longer has, from the rows under the same keys that are replaced."""
+    keys = list(schema.key)
+    new, old = numbered([put.select(keys), replaced.select(keys)])
+    place = np.full(int(max(new.max(initial=0), old.max(initial=0))) + 2, NO_KEY)
+    place[old] = np.arange(len(old))
+    taken = pa.array(place[new], mask=place[new] == NO_KEY)
+    for name in kept:
+        values = replaced.column(name).take(taken)
+        put = put.append_column(name, values) if name not in put.column_names else put.set_column(
+            put.schema.get_field_index(name), name, values
+        )  # fmt: skip
+    return put
+
+
+def _keep(files: LiveFiles, table: OpenTable, schema: TableSchema, changes: pa.Table) -> Counts:
+    """Where rows that go are kept: those under the keys are read whole, and take part in the fold."""
+    parts, where = [table.arrow.empty_table()], []
+    keys = KeySet(history_and_soft_delete.touched(changes, schema))
+    for file, places, _, rows in files.find(keys, table.arrow.names):
+        parts.append(rows)
+        where.append((file.path, places))
+    held = pa.concat_tables(parts).combine_chunks()
+    by_mode = history_and_soft_delete.versions if table.mode is Mode.HISTORY else history_and_soft_delete.soft_deleted
+    kept = by_mode(changes, held, schema)
+    put = pa.concat_tables([shaped(changes, table.arrow), held]).take(pa.array(kept.rows))
+    for name, values in kept.own.items():
+        place = put.schema.get_field_index(name)
+        put = put.set_column(place, put.schema.field(place), values)
+    more = [name for name, _ in table.columns if name not in schema.names]
+    if more and table.mode is Mode.SOFT_DELETE and len(kept.gone):
+        put = _carry(put, held.take(pa.array(kept.gone)), schema, more)
+    gone: dict[str, list[Numbers]] = defaultdict(list)
+    going, first = np.sort(kept.gone), 0
+    for path, places in where:
+        mine = going[(going >= first) & (going < first + len(places))] - first
+        if len(mine):
+            gone[path].append(places[mine])
+        first += len(places)
+    files.rewrite(gathered(gone), [put])
+    return Counts(kept.new, put.num_rows - kept.new, 0)
+
+
+def _keyless(files: LiveFiles, table: OpenTable, schema: TableSchema, changes: pa.Table) -> Counts:
+    multiset = keyless.fold(changes, schema)
+    take, needed = keyless.RowsToTake(multiset), int(multiset.need.sum())
+    gone: dict[str, list[Numbers]] = defaultdict(list)
+    for file in files.files if needed else ():
+        if not take.lacking:
+            break
+        for first, group in files.read(file, list(schema.names)):
+            places = take.take(group)
+            if len(places):
+                gone[file.path].append(first + places)
+    if lacking := take.lacking:
+        message = f"{table.name} has diverged from its source: {lacking} of {needed} rows to delete were not found."
+        raise table.unless_overtaken(TableError(message, table=str(schema.table)))
+    files.rewrite(gathered(gone), [multiset.added])
+    return Counts(multiset.added.num_rows, 0, needed)
+
+
+def _filled(files: LiveFiles, table: OpenTable, schema: TableSchema, changes: pa.Table, *, emptied: bool) -> pa.Table:
+    """With the values that UPDATEs left out."""
+    if not (left_out := unchanged_values.places(changes)):
+        return changes.drop_columns([UNCHANGED])
+    names = list(dict.fromkeys([*schema.key, *(schema.names[place] for place in left_out), SEQUENCE]))
+    parts = [pa.schema([table.arrow.field(name) for name in names]).empty_table()]
+    keys = KeySet(unchanged_values.concerned(changes, schema))
+    parts += [rows for _, _, _, rows in files.find(keys, names)]
+    held, newest = pa.concat_tables(parts).combine_chunks(), table.mode is Mode.MIRROR
+    found = unchanged_values.filled(changes, held, schema, UNBOUNDED, newest=newest, guess=emptied)
+    if found is None:
+        raise ValuesUnknown
+    return found
+
+
+def values_lost(table: OpenTable, schema: TableSchema) -> Exception:
+    """What is to be told where even all parts together do not have them."""
+    message = (
+        f"{table.name} has diverged from its source: changed rows have values that the source's log omitted as"
+        " unchanged and that are missing in the target."
+    )
+    return table.unless_overtaken(ValuesLost(message, table=str(schema.table)))
+
+
+def delete_below(files: LiveFiles, below: int) -> Counts:
+    """Rows of a mirror with a smaller number go."""
+    gone: dict[str, list[Numbers]] = defaultdict(list)
+    for file in files.files:
+        if file.rows > 0 and file.high.get(SEQUENCE, below) < below:
+            gone[file.path].append(np.arange(file.rows))
+        elif file.low.get(SEQUENCE, -1) < below:
+            for first, group in files.read(file, [SEQUENCE]):
+                places = np.flatnonzero(group.column(SEQUENCE).to_numpy() < below)
+                if len(places):
+                    gone[file.path].append(first + places)
+    files.rewrite(gathered(gone), [])
+    return Counts(deleted=sum(len(rows) for parts in gone.values() for rows in parts))
+
+
+def end_below(files: LiveFiles, table: OpenTable, change: DeleteBelow) -> Counts:
+    """Rows below the number end, and stay."""
+    at = pa.scalar((change.at or datetime.now(UTC)).astimezone(UTC), TIME)
+    flag = DELETED if table.mode is Mode.SOFT_DELETE else CURRENT
+    count = 0
+    for file in files.files:
+        if file.low.get(SEQUENCE, -1) >= change.below:
+            continue
+        ending = sum(
+            int(pc.sum(_ending(group, change.below, table.mode)).as_py() or 0)
+            for _, group in files.read(file, [SEQUENCE, flag])
+        )
+        if ending:
+            count += ending
+            files.replace(
+                file, (_ended(group, change.below, at, table.mode) for _, group in files.read(file, table.arrow.names))
+            )
+    return Counts(updated=count)
+
+
+def _ending(rows: pa.Table, below: int, mode: Mode) -> pa.ChunkedArray:
+    there = pc.invert(rows.column(DELETED)) if mode is Mode.SOFT_DELETE else rows.column(CURRENT)
+    return pc.and_(pc.less(rows.column(SEQUENCE), below), there)
+
+
+def _ended(rows: pa.Table, below: int, at: pa.Scalar, mode: Mode) -> pa.Table:
+    ending = _ending(rows, below, mode)
+    if mode is Mode.SOFT_DELETE:
+        own: Mapping[str, object] = {DELETED: pa.scalar(True), DELETED_AT: at}  # noqa: FBT003
+    else:
+        own = {
+            VALID_TO: pc.if_else(pc.greater(rows.column(VALID_FROM), at), rows.column(VALID_FROM), at),
+            CURRENT: pa.scalar(False),  # noqa: FBT003
+        }
+    for name, value in own.items():
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, rows.schema.field(place), pc.if_else(ending, value, rows.column(name)))
+    return rows

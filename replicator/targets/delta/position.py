@@ -1,0 +1,86 @@
+"""How far a table is, by its own word (invariant 3): said twice by the commit that has the rows.
+
+`commitInfo` of the log's newest entry is read at once.  `txn` actions say the same and outlive the log's entries: they
+are in every checkpoint, whoever writes it.  A text is there as numbers of seven bytes each.  Only `item` is not: it
+matters right after a worker has died.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from replicator.errors import TargetError
+from replicator.model.mode import Mode
+from replicator.targets.base import Position
+
+SAID = "tidemark"  # in commitInfo
+PREFIX = "tidemark."
+APPLIED, LOADED, VERSION, MODE, LOAD, DROPPED = (
+    f"{PREFIX}{name}" for name in ("applied", "loaded", "schema-version", "mode", "load", "dropped")
+)
+MODES = tuple(Mode)  # their numbers; only ever appended to
+TEXT_BYTES = 7
+MAX_TEXT = 64  # bytes of a load's name
+ENTRIES = 50  # of the log that are looked at
+
+
+def as_numbers(at: Position, dropped: int) -> dict[str, int]:
+    """Application ids of `txn` actions and their versions.  dropped: seconds since 1970 when its files may go, or 0."""
+    load = at.load.encode()
+    if len(load) > MAX_TEXT:
+        raise AssertionError(at.load)
+    parts = {
+        f"{LOAD}.{place}": int.from_bytes(load[place * TEXT_BYTES : (place + 1) * TEXT_BYTES], "big")
+        for place in range(-(-len(load) // TEXT_BYTES))
+    }
+    own = {APPLIED: at.applied, LOADED: at.loaded, VERSION: at.schema_version, MODE: MODES.index(at.mode)}
+    return {**own, DROPPED: dropped, LOAD: len(load), **parts}
+
+
+def as_text(at: Position, dropped: int, token: str) -> dict[str, str]:
+    """What `commitInfo` has.  token: of the commit."""
+    said = {
+        "applied": at.applied, "loaded": at.loaded, "schema_version": at.schema_version, "load": at.load,
+        "mode": at.mode.value, "item": at.item, "dropped": dropped, "token": token,
+    }  # fmt: skip
+    return {SAID: json.dumps(said)}
+
+
+def token(entry: Mapping[str, Any]) -> str:
+    """Of the commit that wrote this entry of the log; empty for another program's."""
+    return str(json.loads(entry[SAID])["token"]) if SAID in entry else ""
+
+
+def read(
+    entries: Sequence[Mapping[str, Any]], number: Callable[[str], int | None], table: str
+) -> tuple[Position, int] | None:
+    """The position, and when the table's files may go (0: it is not dropped); None for a table that has none.
+
+    entries: of the log, the newest first; number: the version of an application id.
+    Raises TargetError where another program has turned the rows back.
+    """
+    for entry in entries:
+        if SAID in entry:
+            said = json.loads(entry[SAID])
+            at = Position(
+                said["applied"], said["loaded"], said["schema_version"], said["load"], Mode(said["mode"]), said["item"]
+            )
+            return at, int(said["dropped"])
+        if entry.get("operation") == "RESTORE":
+            message = f"{table} was restored to an older version by another program."
+            raise TargetError(message, remedy="Resnapshot the table.", table=table)
+    return _from_numbers(number)
+
+
+def _from_numbers(number: Callable[[str], int | None]) -> tuple[Position, int] | None:
+    if (applied := number(APPLIED)) is None:
+        return None
+    size, load = number(LOAD) or 0, b""
+    for place in range(-(-size // TEXT_BYTES)):
+        load += (number(f"{LOAD}.{place}") or 0).to_bytes(min(TEXT_BYTES, size - len(load)), "big")
+    at = Position(
+        applied, number(LOADED) or 0, number(VERSION) or 0, load.decode(), MODES[number(MODE) or 0]
+    )  # fmt: skip
+    return at, number(DROPPED) or 0

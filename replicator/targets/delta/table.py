@@ -1,0 +1,377 @@
+"""A table as one version of its log has it, and the one way to the next version."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
+from deltalake.schema import PrimitiveType
+from deltalake.transaction import AddAction, RemoveAction
+
+from replicator.errors import TargetConflict, TargetError, UnsupportedDdl
+from replicator.faults import reach
+from replicator.folding.footers import MAX_TEXT_LENGTH
+from replicator.model.mode import Mode
+from replicator.model.schema import SEQUENCE
+from replicator.model.types import DataType, decimal
+from replicator.targets.base import Position, TargetTable
+from replicator.targets.delta import position as positions
+from replicator.targets.delta.destination import DeltaStore
+from replicator.targets.delta.failures import explained
+from replicator.targets.delta.kind import NAMES
+from replicator.targets.parquet_files import ParquetFiles, Written
+
+OWNER = "tidemark.replicator"
+# What Tidemark's own writing keeps; a table with another feature is another program's to write.
+FEATURES = frozenset({"timestampNtz", "appendOnly", "invariants", "vacuumProtocolCheck", "v2Checkpoint"})
+_KINDS = {name: kind for kind, name in NAMES.items()}
+Bounds = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A data file.  low, high: of columns whose bounds are known, as Python has them."""
+
+    path: str
+    size: int
+    rows: int
+    low: Bounds = field(default_factory=dict)
+    high: Bounds = field(default_factory=dict)
+    nulls: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, written: Written) -> DataFile:
+        """Of a file that was written just now."""
+        low, high, nulls = _bounds(written.metadata) if written.metadata else ({}, {}, {})
+        return cls(written.uri, written.size, written.rows, low, high, nulls)
+
+    def added(self, *, changes: bool = True) -> AddAction:
+        """The log's entry.  changes: False where the rows are only put together anew."""
+        stats = {
+            "numRecords": self.rows,
+            "minValues": {name: _shown(value) for name, value in self.low.items()},
+            "maxValues": {name: _shown(value) for name, value in self.high.items()},
+            "nullCount": self.nulls,
+        }
+        return AddAction(self.path, self.size, {}, _now(), changes, json.dumps(stats, ensure_ascii=False))
+
+    def removed(self, *, changes: bool = True) -> RemoveAction:
+        """The log's entry."""
+        return RemoveAction(self.path, changes, _now(), self.size, {})
+
+
+class OpenTable:
+    """See the module.  Not thread-safe; raises TargetError for whatever delta-rs raises."""
+
+    def __init__(self, store: DeltaStore, name: TargetTable, delta: DeltaTable) -> None:
+        """Reads the position; raises TargetError for a table that Tidemark cannot write."""
+        self.store, self.name, self.delta = store, name, delta
+        self.uri = store.uri(name)
+        self._look()
+
+    @classmethod
+    def load(cls, store: DeltaStore, name: TargetTable) -> OpenTable | None:
+        """The newest version; None where there is no log."""
+        with explained(store):
+            try:
+                found = DeltaTable(store.uri(name), storage_options=dict(store.options))
+            except TableNotFoundError:
+                return None
+            return cls(store, name, found)
+
+    def _look(self) -> None:
+        delta = self.delta
+        self.version = delta.version()
+        self.configuration = dict(delta.metadata().configuration)
+        self.fields = [(one.name, _type(self.name, one.name, one.type)) for one in delta.schema().fields]
+        self.arrow = pa.schema([pa.field(name, kind.arrow) for name, kind in self.fields])
+        known = positions.read(delta.history(positions.ENTRIES), delta.transaction_version, str(self.name))
+        self.position, self.dropped = known or (Position(-1, -1, 0, ""), 0)
+        self.known = known is not None
+        protocol = delta.protocol()
+        features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())} - FEATURES
+        if features:
+            message = f"{self.name} has the table feature {min(features)}, which Tidemark cannot write."
+            raise TargetError(message, remedy="Drop the feature, or resnapshot the table into another location.")
+
+    @property
+    def columns(self) -> list[tuple[str, DataType]]:
+        """Without those of Tidemark's own."""
+        own = {SEQUENCE, *self.position.mode.columns}
+        return [(name, kind) for name, kind in self.fields if name not in own]
+
+    @property
+    def mode(self) -> Mode:
+        return self.position.mode
+
+    def parquet(self) -> ParquetFiles:
+        """Its data files, by their paths in its folder."""
+        return ParquetFiles(file_system(self.store, self.uri))
+
+    def files(self) -> list[DataFile]:
+        """Live ones."""
+        with explained(self.store):
+            found = pa.table(self.delta.get_add_actions(flatten=False)).to_pylist()
+        return [_data_file(self.name, one) for one in found]
+
+    def commit(
+        self,
+        at: Position,
+        adds: Sequence[AddAction] = (),
+        removes: Sequence[RemoveAction] = (),
+        *,
+        dropped: int = 0,
+        numbers: dict[str, int] | None = None,
+        discard: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Files in and out, and the position.  numbers: more `txn` actions.
+
+        TargetConflict where another version came first; then, and whenever it certainly was not done, `discard`.
+        """
+        self._publish(
+            at,
+            lambda properties: self.delta.create_write_transaction(
+                [*removes, *adds], "append", self.delta.schema(), commit_properties=properties
+            ),
+            dropped=dropped,
+            numbers=numbers,
+            discard=discard,
+        )
+
+    def overwrite(
+        self,
+        at: Position,
+        arrow: pa.Schema,
+        adds: Sequence[AddAction] = (),
+        *,
+        numbers: dict[str, int] | None = None,
+        discard: Callable[[], None] = lambda: None,
+    ) -> None:
+        """As `commit`; all files go, and the columns become those of `arrow`."""
+        self._publish(
+            at,
+            lambda properties: self.delta.create_write_transaction(
+                list(adds), "overwrite", Schema.from_arrow(arrow), commit_properties=properties
+            ),
+            numbers=numbers,
+            discard=discard,
+        )
+
+    def alter(
+        self,
+        alter: Callable[[CommitProperties], None],
+        at: Position | None = None,
+        numbers: dict[str, int] | None = None,
+    ) -> None:
+        """A commit of `delta.alter`; with the position as it is where `at` is None.  The table is read again."""
+        self._publish(at or self.position, alter, dropped=self.dropped, numbers=numbers)
+        self._advance()
+
+    def number(self, name: str) -> int:
+        """Of a `txn` action; 0 where there is none."""
+        with explained(self.store):
+            return self.delta.transaction_version(name) or 0
+
+    def drop(self, due: int) -> None:
+        """The table is empty and marked; its files may go from `due` on (seconds since 1970)."""
+        self.commit(self.position, (), [one.removed() for one in self.files()], dropped=due)
+
+    def properties(self) -> CommitProperties:
+        """Of a commit that changes no row: it says the position again."""
+        return _properties(self.position, self.dropped, uuid.uuid4().hex, {})
+
+    def _publish(
+        self,
+        at: Position,
+        act: Callable[[CommitProperties], None],
+        *,
+        dropped: int = 0,
+        numbers: dict[str, int] | None = None,
+        discard: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Without retries delta-rs refuses whatever is not made of the newest version (`max_commit_retries`)."""
+        token = uuid.uuid4().hex
+        try:
+            reach("apply.publish.before")
+        except Exception:
+            discard()
+            raise
+        try:
+            act(_properties(at, dropped, token, numbers or {}))
+        except Exception as error:
+            done = self._is_there(token)
+            if not done:
+                if done is not None:
+                    discard()
+                if self._overtaken() or "Failed to commit transaction" in str(error):
+                    message = f"Another program committed to {self.name} in the meantime."
+                    raise TargetConflict(message, table=str(self.name)) from None
+                with explained(self.store):
+                    raise
+        reach("apply.publish.after")
+
+    def _is_there(self, token: str) -> bool | None:
+        """Does the log have the commit?  None where it does not say: an answer may have been lost."""
+        try:
+            fresh = DeltaTable(self.uri, storage_options=dict(self.store.options))
+            newer = fresh.version() - self.version
+            entries = fresh.history(newer) if newer > 0 else []
+            return any(positions.token(one) == token for one in entries)
+        except Exception:  # noqa: BLE001 - whatever a store raises
+            return None
+
+    def _overtaken(self) -> bool:
+        """Is there a newer version, as far as can be told?"""
+        try:
+            return DeltaTable(self.uri, storage_options=dict(self.store.options)).version() > self.version
+        except Exception:  # noqa: BLE001
+            return False
+
+    def unless_overtaken(self, error: Exception) -> Exception:
+        """What is wrong with the rows that were read; a conflict where another worker committed since."""
+        if not self._overtaken():
+            return error
+        return TargetConflict(f"Another worker committed to {self.name} in the meantime.", table=str(self.name))
+
+    def _advance(self) -> None:
+        """To the version that was just committed.  TargetConflict where another one is the newest."""
+        wanted = self.version + 1
+        with explained(self.store):
+            self.delta.update_incremental()
+            self._look()
+        if self.version != wanted:
+            message = f"Another program committed to {self.name} in the meantime."
+            raise TargetConflict(message, table=str(self.name))
+
+
+def create(
+    store: DeltaStore,
+    name: TargetTable,
+    arrow: pa.Schema,
+    at: Position,
+    configuration: dict[str, str],
+    dropped: int = 0,
+) -> None:
+    """A log's first version.  TargetConflict where there is a log by now."""
+    token = uuid.uuid4().hex
+    reach("apply.publish.before")
+    with explained(store):
+        if urlsplit(store.location).scheme == "file":
+            local_path(store.uri(name)).mkdir(parents=True, exist_ok=True)
+    try:
+        DeltaTable.create(
+            store.uri(name), Schema.from_arrow(arrow), configuration=configuration,
+            storage_options=dict(store.options), commit_properties=_properties(at, dropped, token, {}),
+            raise_if_key_not_exists=False,
+        )  # fmt: skip
+    except Exception:
+        found = OpenTable.load(store, name)
+        if found is None:
+            with explained(store):
+                raise
+        if token not in map(positions.token, found.delta.history(positions.ENTRIES)):
+            raise TargetConflict(f"{name} was created by another worker.", table=str(name)) from None
+    reach("apply.publish.after")
+
+
+def file_system(store: DeltaStore, uri: str) -> pafs.FileSystem:
+    """Of a folder, whose paths begin at it."""
+    if urlsplit(uri).scheme == "file":
+        return pafs.SubTreeFileSystem(str(local_path(uri)), pafs.LocalFileSystem())
+    with explained(store):
+        return pafs.PyFileSystem(DeltaStorageHandler(uri, options=dict(store.options)))
+
+
+def local_path(uri: str) -> Path:
+    """Of a folder's URL."""
+    return Path(unquote(urlsplit(uri).path))
+
+
+def _properties(at: Position, dropped: int, token: str, numbers: dict[str, int]) -> CommitProperties:
+    said = {**positions.as_numbers(at, dropped), **numbers}
+    return CommitProperties(
+        custom_metadata=positions.as_text(at, dropped, token),
+        max_commit_retries=0,
+        app_transactions=[Transaction(name, value) for name, value in said.items()],
+    )
+
+
+def _type(table: TargetTable, column: str, kind: Any) -> DataType:
+    text = kind.type if isinstance(kind, PrimitiveType) else str(kind)
+    if text in _KINDS:
+        return DataType(_KINDS[text])
+    if text.startswith("decimal("):
+        precision, scale = text.removeprefix("decimal(").removesuffix(")").split(",")
+        return decimal(int(precision), int(scale))
+    message = f"The target column {column} of {table} has the type {text}, which Tidemark did not create."
+    raise UnsupportedDdl(message, table=str(table))
+
+
+def _data_file(table: TargetTable, said: dict[str, Any]) -> DataFile:
+    path = unquote(said["path"])
+    if "://" in path or path.startswith("/"):
+        message = f"{table} has files of another table (a shallow clone), which Tidemark cannot write."
+        raise TargetError(message, table=str(table))
+    low, high = (_known(said.get(name)) for name in ("min", "max"))
+    nulls = {name: int(value) for name, value in _known(said.get("null_count")).items()}
+    return DataFile(path, int(said["size_bytes"]), int(said["num_records"] or -1), low, high, nulls)
+
+
+def _known(values: dict[str, Any] | None) -> Bounds:
+    return {name: value for name, value in (values or {}).items() if value is not None}
+
+
+def _bounds(footer: pq.FileMetaData) -> tuple[Bounds, Bounds, dict[str, int]]:
+    """Of whole numbers, days and short texts, which every reader orders alike; of the others only nulls are counted."""
+    low: Bounds = {}
+    high: Bounds = {}
+    nulls: dict[str, int] = {}
+    unknown: set[str] = set()
+    for group in (footer.row_group(number) for number in range(footer.num_row_groups)):
+        for column in (group.column(place) for place in range(group.num_columns)):
+            name, found = column.path_in_schema, column.statistics
+            if found is None or not found.has_null_count:
+                unknown.add(name)
+                continue
+            nulls[name] = nulls.get(name, 0) + found.null_count
+            if found.null_count == column.num_values:
+                continue
+            if not found.has_min_max or not _ordered(column, found.min, found.max):
+                unknown.add(name)
+                continue
+            low[name] = min(low.get(name, found.min), found.min)
+            high[name] = max(high.get(name, found.max), found.max)
+    for name in unknown:
+        low.pop(name, None)
+        high.pop(name, None)
+        if name in nulls and name not in low and footer.num_row_groups == 0:
+            del nulls[name]
+    return low, high, nulls
+
+
+def _ordered(column: Any, low: Any, high: Any) -> bool:
+    if isinstance(low, str):
+        return len(low) <= MAX_TEXT_LENGTH and len(high) <= MAX_TEXT_LENGTH
+    whole = isinstance(low, int) and not isinstance(low, bool) and column.physical_type in {"INT32", "INT64"}
+    return whole or type(low) is date
+
+
+def _shown(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _now() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,165 @@
+"""Data files of a target through pyarrow: Parquet as every lake reads it."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from replicator.errors import StorageFull, TargetError
+
+ROW_GROUP_ROWS = 250_000
+ROW_GROUP_BYTES = 64 * 1024 * 1024
+FOLDERS = (pafs.LocalFileSystem, pafs.HadoopFileSystem)
+BLOOM_FILTERED = b"bloom"  # of a field: its files have Bloom filters of it
+FALSE_POSITIVES = 0.01  # of Bloom filters, as Iceberg's own writers have it
+FILE_BYTES = 512 * 1024 * 1024  # of rows in memory; a fraction of it in the file
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file that nobody names yet.
+
+    metadata: its footer.  blob: of a deletion vector, where in the file it is (first byte, length).
+    """
+
+    uri: str
+    rows: int
+    size: int
+    metadata: pq.FileMetaData | None = None
+    blob: tuple[int, int] | None = None
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """No other file of deletes, or vector, has it."""
+        return self.uri, self.blob[0] if self.blob else 0
+
+
+@contextmanager
+def translated(uri: str) -> Iterator[None]:
+    """What went wrong with a file of the target, as StorageFull or TargetError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT} or "No space left" in str(error):
+            message = f"The target's storage is full: {uri} could not be written."
+            raise StorageFull(message, remedy="Free space at the location of the target's tables.") from error
+        message = f"Reading or writing a target file failed: {uri}: {error}"
+        raise TargetError(message) from error
+
+
+class ParquetFiles:
+    """Files by their URI, all in one file system."""
+
+    def __init__(self, files: pafs.FileSystem, inside: Callable[[str], str] = str) -> None:
+        """Opens nothing.  inside: the path in the file system of a URI."""
+        self._fs, self._inside = files, inside
+
+    def open(self, uri: str, *, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+        """For reading, these columns as dictionaries; the caller closes it."""
+        with translated(uri):
+            return pq.ParquetFile(self._inside(uri), filesystem=self._fs, read_dictionary=list(dictionaries))
+
+    @contextmanager
+    def writer(
+        self, uri: str, schema: pa.Schema, *, dictionaries: bool | list[str] = True, group_rows: int = ROW_GROUP_ROWS
+    ) -> Iterator[pq.ParquetWriter]:
+        """Where the block fails there is no file.  Raises StorageFull, TargetError."""
+        path, filtered = self._inside(uri), {"ndv": group_rows, "fpp": FALSE_POSITIVES}
+        with translated(uri):
+            self._make_folder(path)
+            try:
+                with pq.ParquetWriter(
+                    path,
+                    schema,
+                    filesystem=self._fs,
+                    compression="zstd",
+                    compression_level=1,
+                    use_dictionary=dictionaries,
+                    store_decimal_as_integer=True,
+                    store_schema=False,
+                    write_page_index=False,
+                    bloom_filter_options={
+                        one.name: filtered for one in schema if BLOOM_FILTERED in (one.metadata or {})
+                    },
+                ) as file:
+                    yield file
+            except BaseException:
+                with suppress(OSError):
+                    self._fs.delete_file(path)
+                raise
+
+    def _make_folder(self, path: str) -> None:
+        if isinstance(self._fs, FOLDERS):  # an object store has none: it would be an empty object for each
+            self._fs.create_dir(str(PurePosixPath(path).parent), recursive=True)
+
+    def size(self, uri: str) -> int:
+        """Bytes."""
+        with translated(uri):
+            return int(self._fs.get_file_info(self._inside(uri)).size)
+
+    def delete(self, uris: Iterable[str]) -> None:
+        """As far as they are there, and as far as it can be done: what stays is an orphan, which maintenance
+        removes.
+        """
+        for uri in uris:
+            with suppress(OSError):
+                self._fs.delete_file(self._inside(uri))
+
+    def write_rows(self, uri: str, rows: pa.Table) -> Written:
+        """A data file."""
+        with self.writer(uri, rows.schema, group_rows=min(rows.num_rows, ROW_GROUP_ROWS)) as file:
+            file.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+        return Written(uri, rows.num_rows, self.size(uri))
+
+
+def shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows under the target's columns; one that the source no longer has is null."""
+    there = set(rows.column_names)
+    columns = [
+        rows.column(field.name) if field.name in there else pa.nulls(rows.num_rows, field.type) for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def write_stream(
+    files: ParquetFiles,
+    new_file: Callable[[], str],
+    schema: pa.Schema,
+    rows: Iterable[pa.Table],
+    most: int = FILE_BYTES,
+) -> list[Written]:
+    """Data files of bounded size; none where there are no rows.  most: bytes of a file's rows in memory, about."""
+    groups = _row_groups(rows)
+    found: list[Written] = []
+    group = next(groups, None)
+    while group is not None:
+        uri, count, size = new_file(), 0, 0
+        with files.writer(uri, schema, group_rows=len(group)) as file:
+            while group is not None and size < most:
+                file.write_table(group, row_group_size=len(group))
+                count, size = count + len(group), size + group.nbytes
+                group = next(groups, None)
+        found.append(Written(uri, count, files.size(uri), file.writer.metadata))
+    return found
+
+
+def _row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Small tables become row groups of bounded size."""
+    held: list[pa.Table] = []
+    rows = size = 0
+    for one in tables:
+        if len(one):
+            held.append(one)
+            rows, size = rows + len(one), size + one.nbytes
+        if rows >= ROW_GROUP_ROWS or size >= ROW_GROUP_BYTES:
+            yield pa.concat_tables(held)
+            held, rows, size = [], 0, 0
+    if rows:
+        yield pa.concat_tables(held)
