@@ -48,7 +48,7 @@ def append(storage: Storage, table: OpenTable, change: Append, stop: threading.E
     return "append", Counts(inserted=count)
 
 
-def merge(storage: Storage, table: OpenTable, change: Merge, stop: threading.Event, memory: int = MEMORY) -> Outcome:
+def merge(storage: Storage, table: OpenTable, change: Merge, stop: threading.Event) -> Outcome:
     """Fold, and apply in one commit, with what the position says is in already left out."""
     at = table.position
     segments = [one for one in change.segments if one.last_sequence > at.applied]
@@ -62,7 +62,7 @@ def merge(storage: Storage, table: OpenTable, change: Merge, stop: threading.Eve
         if table.mode is Mode.CHANGELOG:
             counts = _unfolded(storage, files, table, change)
         else:
-            counts = _folded(storage, files, table, change, memory)
+            counts = _folded(storage, files, table, change)
     files.commit(replace(at, applied=change.upto, item=item_of(change)))
     return "merge" if counts.updated or counts.deleted else "append", counts
 
@@ -76,14 +76,14 @@ def _unfolded(storage: Storage, files: LiveFiles, table: OpenTable, change: Merg
     return Counts(inserted=files.rewrite({}, rows()))
 
 
-def _folded(storage: Storage, files: LiveFiles, table: OpenTable, change: Merge, memory: int) -> Counts:
+def _folded(storage: Storage, files: LiveFiles, table: OpenTable, change: Merge) -> Counts:
     """In parts: a batch that is cut anywhere gives the same rows (ADR 25), each part on the files that those before it
     have left.
 
     A value that an UPDATE left out may be where only a later part tells that it does not count: then all are one.
     """
     try:
-        return _parts(storage, files, table, change, memory)
+        return _parts(storage, files, table, change, MEMORY)
     except ValuesUnknown:
         files.restart()
     try:

@@ -54,10 +54,14 @@ DESTINATION_FORM = (
 
 @dataclass(frozen=True)
 class DeltaStore:
-    """Where tables are.  location: a URL without a slash at its end; options: delta-rs' `storage_options`."""
+    """Where tables are.  location: a URL without a slash at its end.
+
+    options: delta-rs' `storage_options`; files: the same for pyarrow, as properties of Iceberg's FileIO.
+    """
 
     location: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    files: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def uri(self, table: TargetTable) -> str:
         """A table's folder."""
@@ -92,7 +96,8 @@ def delta_store(settings: Mapping[str, Any], own: str) -> DeltaStore:
     if (parts.username or parts.password) and given["store"] != ADLS:
         remedy = "They have fields of their own."
         raise ConfigurationError("The location must not contain credentials.", remedy=remedy)
-    return DeltaStore(_normal(location), _OPTIONS[given["store"]](given))
+    options = _OPTIONS[given["store"]](given)
+    return DeltaStore(_normal(location), options, lake.file_properties(given, _region(given)))
 
 
 def place(settings: Mapping[str, Any]) -> str:
@@ -117,11 +122,14 @@ def _from_environment(url: str) -> dict[str, str]:
     return {}
 
 
-def _s3(given: Mapping[str, str]) -> dict[str, str]:
+def _region(given: Mapping[str, str]) -> str:
     if not _REGION.fullmatch(given["region"]):
         raise ConfigurationError("AWS region must be a name such as eu-west-1.")
-    region = given["region"] or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or REGION
-    found = {"aws_region": region, "aws_conditional_put": "etag", **_from_environment("s3://")}
+    return given["region"] or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or REGION
+
+
+def _s3(given: Mapping[str, str]) -> dict[str, str]:
+    found = {"aws_region": _region(given), "aws_conditional_put": "etag", **_from_environment("s3://")}
     if endpoint := _endpoint(given):
         found |= {"aws_endpoint": endpoint, "aws_virtual_hosted_style_request": "false"}
         found["aws_allow_http"] = str(endpoint.startswith("http:")).lower()

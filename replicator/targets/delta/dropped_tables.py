@@ -40,7 +40,7 @@ def announce(store: DeltaStore, name: TargetTable, retention: Retention) -> int:
     due = int(time.time() + retention.grace) + 1
     files = _location(store)
     with explained(store):
-        if isinstance(files, pafs.SubTreeFileSystem):
+        if urlsplit(store.location).scheme == "file":
             files.create_dir(NOTES)
         with files.open_output_stream(f"{NOTES}/{due}_{uuid.uuid4().hex[:12]}.json") as note:
             note.write(json.dumps([name.namespace, name.name]).encode())
@@ -90,9 +90,8 @@ def _delete(store: DeltaStore, name: TargetTable, now: float) -> bool:
         found = [one for one in files.get_file_info(pafs.FileSelector("", recursive=True)) if one.is_file]
         for one in sorted(found, key=lambda file: _late(file.path)):
             files.delete_file(one.path)
-        if urlsplit(uri).scheme == "file":
-            files = pafs.LocalFileSystem()
-            files.delete_dir(str(local_path(uri)))
+        above, _, last = uri.rpartition("/")
+        file_system(store, above).delete_dir(last)
     return True
 
 

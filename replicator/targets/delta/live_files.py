@@ -113,22 +113,28 @@ class LiveFiles:
         self._write(rows)
         self._remove(file)
 
+    def combine(self, chosen: Sequence[DataFile]) -> None:
+        """The rows of several files in as few as they fit into."""
+        self.stage()
+        self._write(group for file in chosen for _, group in self.read(file, self._arrow.names))
+        for file in chosen:
+            self._remove(file)
+
     def clear(self) -> None:
         """All rows go."""
         for file in self.files:
             self._remove(file)
 
-    def commit(self, at: Position, numbers: dict[str, int] | None = None) -> None:
-        """What came of it, in one commit with the position."""
+    def commit(self, at: Position, *, changes: bool = True) -> None:
+        """What came of it, in one commit with the position.  changes: False where the rows are the same."""
         self.stage()
         new = [one for path, one in self._live.items() if path not in self._base]
         old = [one for path, one in self._base.items() if path not in self._live]
         self._drop_intermediate()
         self._table.commit(
             at,
-            [one.added() for one in new],
-            [one.removed() for one in old],
-            numbers=numbers,
+            [one.added(changes=changes) for one in new],
+            [one.removed(changes=changes) for one in old],
             discard=self.discard,
         )
 

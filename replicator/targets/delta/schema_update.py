@@ -28,22 +28,22 @@ from replicator.targets.delta.table import OWNER, OpenTable, file_system
 from replicator.targets.delta.table import create as create_log
 
 KEPT = "tidemark.kept."  # a column's name follows: 1 where the source no longer has it
-DAY = 86_400
 
 
 def configuration(replicator: str, retention: Retention) -> dict[str, str]:
-    """Of a new table.  The log's entries stay for as long as versions do; files go by `maintenance` only."""
+    """Of a new table."""
     return {OWNER: replicator, "delta.checkpointInterval": "10", **retention_properties(retention)}
 
 
 def retention_properties(retention: Retention) -> dict[str, str]:
-    """What other programs go by, too."""
-    days = math.ceil((retention.steps[-1].age + retention.grace) / DAY) + 1
-    hours = math.ceil((retention.steps[0].age + retention.grace) / 3600)
-    return {
-        "delta.logRetentionDuration": f"interval {days} days",
-        "delta.deletedFileRetentionDuration": f"interval {hours} hours",
-    }
+    """What other programs go by, too: versions can be read for so long, and then their files may go."""
+    kept = f"interval {retention_hours(retention)} hours"
+    return {"delta.logRetentionDuration": kept, "delta.deletedFileRetentionDuration": kept}
+
+
+def retention_hours(retention: Retention) -> int:
+    """Delta Lake has one clock and cannot thin: all versions of the first step's time and of the grace stay."""
+    return math.ceil((retention.steps[0].age + retention.grace) / 3600)
 
 
 def create(

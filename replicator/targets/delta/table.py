@@ -17,7 +17,6 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import TableNotFoundError
-from deltalake.fs import DeltaStorageHandler
 from deltalake.schema import PrimitiveType
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -32,6 +31,8 @@ from replicator.targets.delta import position as positions
 from replicator.targets.delta.destination import DeltaStore
 from replicator.targets.delta.failures import explained
 from replicator.targets.delta.kind import NAMES
+from replicator.targets.iceberg.direct.file_systems import file_system as native_file_system
+from replicator.targets.iceberg.direct.file_systems import inside, root
 from replicator.targets.parquet_files import ParquetFiles, Written
 
 OWNER = "tidemark.replicator"
@@ -291,8 +292,9 @@ def file_system(store: DeltaStore, uri: str) -> pafs.FileSystem:
     """Of a folder, whose paths begin at it."""
     if urlsplit(uri).scheme == "file":
         return pafs.SubTreeFileSystem(str(local_path(uri)), pafs.LocalFileSystem())
+    # Not delta-rs' own: Arrow's threads would call Python, also when the process ends, which then aborts.
     with explained(store):
-        return pafs.PyFileSystem(DeltaStorageHandler(uri, options=dict(store.options)))
+        return pafs.SubTreeFileSystem(inside(uri), native_file_system(root(uri), store.files))
 
 
 def local_path(uri: str) -> Path:

@@ -194,11 +194,15 @@ class _Both:
     python: dict[str, str]
 
 
+def file_properties(given: Mapping[str, str], region: str) -> dict[str, str]:
+    """Of Iceberg's FileIO: how files are reached in the store that the settings name."""
+    return _store({**given, "catalog": ""}, region).java
+
+
 def _store(given: Mapping[str, str], region: str) -> _Both:
     """How files are reached."""
-    endpoint = given["store_endpoint"] and checked_url(
-        given["store_endpoint"], ("http", "https"), "Address of the store"
-    )
+    address = given["store_endpoint"]
+    endpoint = address and checked_url(address, ("http", "https"), "Address of the store")
     known = _STORES.get(given["store"])
     made = known(given, region, endpoint) if known else _Both({}, {})
     if given["catalog"] == REST:
