@@ -34,7 +34,7 @@ import importlib, sys, django
 django.setup()
 from django.conf import settings
 importlib.import_module(settings.ROOT_URLCONF)
-print(*{"pyspark", "py4j", "pyiceberg", "sqlalchemy", "boto3"} & set(sys.modules), "loaded")
+print(*{"pyspark", "py4j", "pyiceberg", "sqlalchemy", "boto3", "deltalake"} & set(sys.modules), "loaded")
 """
 
 

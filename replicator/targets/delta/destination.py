@@ -15,11 +15,24 @@ from replicator.errors import ConfigurationError
 from replicator.sources.base import FormField
 from replicator.targets.base import TargetTable
 from replicator.targets.iceberg import destination as lake
-from replicator.targets.iceberg.destination import ADLS, ENVIRONMENT, FILE, GCS, KEYS, REGION, S3, SCHEMES, STORE_OF
+from replicator.targets.iceberg.destination import (
+    ADLS,
+    ENVIRONMENT,
+    FILE,
+    GCS,
+    KEYS,
+    REGION,
+    S3,
+    SCHEMES,
+    STORE_OF,
+    LakeCatalog,
+)
 
 BUILT_IN = "built_in"
 MAX_FOLDER = 180  # characters: file systems take 255
 FOLDER = "delta"  # of the installation's own place
+# By itself delta-rs tries for three minutes; the engine tries again anyway.
+PATIENCE = {"connect_timeout": "5s", "timeout": "60s", "max_retries": "3", "retry_timeout": "30s"}
 _REGION = re.compile(r"[a-z0-9-]{0,40}")
 _IN_STORE = {one.name: one for one in lake.DESTINATION_FORM}
 
@@ -78,11 +91,11 @@ def folder(name: str) -> str:
     return plain if len(plain) <= MAX_FOLDER else f"{plain[:MAX_FOLDER]}~{sha256(name.encode()).hexdigest()[:16]}"
 
 
-def delta_store(settings: Mapping[str, Any], own: str) -> DeltaStore:
-    """What a destination's settings say.  own: the URL of this installation's lakehouse.  Raises ConfigurationError."""
+def delta_store(settings: Mapping[str, Any], own: LakeCatalog) -> DeltaStore:
+    """What a destination's settings say.  own: the lake of this installation.  Raises ConfigurationError."""
     given = _given(settings)
     if given["store"] == BUILT_IN:
-        return DeltaStore(_normal(f"{own.rstrip('/')}/{FOLDER}"), _from_environment(own))
+        return _beside(own)
     location = given["location"].rstrip("/")
     if not location:
         raise ConfigurationError("Location is missing.", remedy="Enter a URL such as s3://bucket/delta.")
@@ -114,12 +127,13 @@ def _normal(url: str) -> str:
     return re.sub(r"^file:/*", "file:///", re.sub(r"^s3[an]:", "s3:", url))
 
 
-def _from_environment(url: str) -> dict[str, str]:
-    """An address without TLS has to be allowed by name."""
-    endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
-    if STORE_OF.get(urlsplit(url).scheme) == S3 and endpoint.startswith("http:"):
-        return {"aws_allow_http": "true"}
-    return {}
+def _beside(own: LakeCatalog) -> DeltaStore:
+    """In the store that the installation's lakehouse is in, reached as that is."""
+    location = _normal(f"{own.warehouse.rstrip('/')}/{FOLDER}")
+    if not location.startswith("s3:"):
+        return DeltaStore(location)
+    files = {name: value for name, value in own.java.items() if name.startswith("s3.")}
+    return DeltaStore(location, _s3_options(files.get("s3.region", REGION), files.get("s3.endpoint", "")), files)
 
 
 def _region(given: Mapping[str, str]) -> str:
@@ -128,11 +142,17 @@ def _region(given: Mapping[str, str]) -> str:
     return given["region"] or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or REGION
 
 
-def _s3(given: Mapping[str, str]) -> dict[str, str]:
-    found = {"aws_region": _region(given), "aws_conditional_put": "etag", **_from_environment("s3://")}
-    if endpoint := _endpoint(given):
+def _s3_options(region: str, endpoint: str) -> dict[str, str]:
+    """An address without TLS has to be allowed by name."""
+    found = {"aws_region": region, "aws_conditional_put": "etag", **PATIENCE}
+    if endpoint:
         found |= {"aws_endpoint": endpoint, "aws_virtual_hosted_style_request": "false"}
-        found["aws_allow_http"] = str(endpoint.startswith("http:")).lower()
+    allowed = (endpoint or os.environ.get("AWS_ENDPOINT_URL", "")).startswith("http:")
+    return {**found, "aws_allow_http": str(allowed).lower()}
+
+
+def _s3(given: Mapping[str, str]) -> dict[str, str]:
+    found = _s3_options(_region(given), _endpoint(given))
     if given["credentials"] == KEYS:
         key, secret = _required(given, "access_key_id", "secret_access_key")
         found |= {"aws_access_key_id": key, "aws_secret_access_key": secret}
@@ -144,15 +164,15 @@ def _gcs(given: Mapping[str, str]) -> dict[str, str]:
         remedy = "Set GOOGLE_APPLICATION_CREDENTIALS in the workers, and choose the workers' own credentials."
         raise ConfigurationError("Google's keys are taken from the workers' environment only.", remedy=remedy)
     if endpoint := _endpoint(given):  # only emulators have an address of their own, and nobody signs in to them
-        return {"google_base_url": endpoint, "google_skip_signature": "true", "allow_http": "true"}
-    return {}
+        return {"google_base_url": endpoint, "google_skip_signature": "true", "allow_http": "true", **PATIENCE}
+    return dict(PATIENCE)
 
 
 def _adls(given: Mapping[str, str]) -> dict[str, str]:
-    found = {}
+    found = dict(PATIENCE)
     if given["credentials"] == KEYS:
         account, key = _required(given, "account_name", "account_key")
-        found = {"azure_storage_account_name": account, "azure_storage_account_key": key}
+        found |= {"azure_storage_account_name": account, "azure_storage_account_key": key}
     if endpoint := _endpoint(given):
         found |= {"azure_endpoint": f"{endpoint}/{given['account_name']}", "allow_http": "true"}
     return found

@@ -15,7 +15,7 @@ from replicator.targets.delta.destination import DeltaStore
 MAX_TEXT = 300
 _HIDDEN = re.compile(r"(?<=://)[^/@\s]+@")
 _SECRET = ("key", "secret", "token", "password")
-_TAGS = re.compile(r"<[^>]*>")
+_TAGS = re.compile(r"<[^>]*>|\x1b\[\d*m|↳")
 REACH = "Check the address of the store, and that a firewall lets the web server and the workers through."
 _MEANINGS: Sequence[tuple[re.Pattern[str], type[TargetError], str, str]] = tuple(
     (re.compile(pattern, re.IGNORECASE), kind, text, remedy)

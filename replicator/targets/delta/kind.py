@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from replicator.errors import ConfigurationError
 from replicator.model.types import DataType, Kind
-from replicator.sources.base import FormField
+from replicator.sources.base import CheckResult, FormField
 from replicator.sources.kind import read_guide
-from replicator.targets.base import Capabilities, Target
+from replicator.targets.base import Capabilities, Target, TargetTable
 from replicator.targets.delta.destination import DESTINATION_FORM, delta_store, place
-from replicator.targets.iceberg.destination import LakeCatalog
-from replicator.targets.kind import PARTIAL, Opening, Settings, TargetKind, TypeSupport
+from replicator.targets.iceberg.destination import NO_LAKE, LakeCatalog
+from replicator.targets.kind import PARTIAL, Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
 
 MAX_PREFIX_LENGTH = 100  # with a database's name behind it, it must fit where a namespace is stored
 FORM = (
@@ -48,7 +48,7 @@ def _types(kind: DataType) -> TypeSupport:
 
 
 def _valid(settings: Settings) -> None:
-    delta_store(settings, "file:///")
+    delta_store(settings, NO_LAKE)
     prefix = str(settings.get("namespace_prefix", ""))
     if len(prefix) > MAX_PREFIX_LENGTH:
         raise ConfigurationError(
@@ -59,12 +59,42 @@ def _valid(settings: Settings) -> None:
 def _open(opening: Opening) -> Target:
     from replicator.targets.delta.target import DeltaTarget  # noqa: PLC0415 - delta-rs is loaded where it is needed
 
-    store = delta_store(opening.config, opening.lake.warehouse)
+    store = delta_store(opening.config, opening.lake)
     return DeltaTarget(store, opening.storage, opening.replicator, opening.retention)
 
 
 def _dataset(settings: Settings, own: LakeCatalog) -> str:
-    return delta_store(settings, own.warehouse).location
+    return delta_store(settings, own).location
+
+
+def _check(settings: Settings) -> list[CheckResult]:
+    from replicator.targets.delta.check import check  # noqa: PLC0415 - delta-rs is loaded where it is needed
+
+    return check(settings)
+
+
+def _written(settings: Settings) -> CheckResult:
+    from replicator.targets.delta.check import check_written  # noqa: PLC0415
+
+    return check_written(settings)
+
+
+def _report(settings: Settings, own: LakeCatalog, namespace: str, name: str) -> TableReport | None:
+    from replicator.targets.delta.inspection import report  # noqa: PLC0415
+
+    return report(delta_store(settings, own), TargetTable(namespace, name))
+
+
+def _preview(settings: Settings, own: LakeCatalog, namespace: str, name: str, rows: int) -> Preview | None:
+    from replicator.targets.delta.inspection import preview  # noqa: PLC0415
+
+    return preview(delta_store(settings, own), TargetTable(namespace, name), rows)
+
+
+def _clean(opening: Opening, now: float) -> int:
+    from replicator.targets.delta.dropped_tables import delete_due  # noqa: PLC0415
+
+    return delete_due(delta_store(opening.config, opening.lake), now)
 
 
 DELTA = TargetKind(
@@ -83,5 +113,11 @@ DELTA = TargetKind(
     fixed={"namespace_prefix": "Queries use these table names."},
     effects={one.name: "Takes effect within a minute. The location must have the tables written so far."
         for one in DESTINATION_FORM},
+    check=_check,
+    written=_written,
+    report=_report,
+    preview=_preview,
+    clean=_clean,
+    test_note="The test makes a table in a folder of its own, writes and reads a row, and removes the folder again.",
     guide=read_guide(__file__),
 )  # fmt: skip

@@ -135,6 +135,7 @@ class LiveFiles:
             at,
             [one.added(changes=changes) for one in new],
             [one.removed(changes=changes) for one in old],
+            same_rows=not changes,
             discard=self.discard,
         )
 

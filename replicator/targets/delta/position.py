@@ -16,6 +16,7 @@ from replicator.model.mode import Mode
 from replicator.targets.base import Position
 
 SAID = "tidemark"  # in commitInfo
+SAME_ROWS = "tidemarkSameRows"  # there, too: of a compaction
 PREFIX = "tidemark."
 APPLIED, LOADED, VERSION, MODE, LOAD, DROPPED = (
     f"{PREFIX}{name}" for name in ("applied", "loaded", "schema-version", "mode", "load", "dropped")

@@ -77,21 +77,25 @@ class DataFile:
 class OpenTable:
     """See the module.  Not thread-safe; raises TargetError for whatever delta-rs raises."""
 
-    def __init__(self, store: DeltaStore, name: TargetTable, delta: DeltaTable) -> None:
+    def __init__(self, store: DeltaStore, name: TargetTable, uri: str, delta: DeltaTable) -> None:
         """Reads the position; raises TargetError for a table that Tidemark cannot write."""
-        self.store, self.name, self.delta = store, name, delta
-        self.uri = store.uri(name)
+        self.store, self.name, self.uri, self.delta = store, name, uri, delta
         self._look()
 
     @classmethod
     def load(cls, store: DeltaStore, name: TargetTable) -> OpenTable | None:
         """The newest version; None where there is no log."""
+        return cls.load_from(store, name, store.uri(name))
+
+    @classmethod
+    def load_from(cls, store: DeltaStore, name: TargetTable, uri: str) -> OpenTable | None:
+        """The same of a folder that is known."""
         with explained(store):
             try:
-                found = DeltaTable(store.uri(name), storage_options=dict(store.options))
+                found = DeltaTable(uri, storage_options=dict(store.options))
             except TableNotFoundError:
                 return None
-            return cls(store, name, found)
+            return cls(store, name, uri, found)
 
     def _look(self) -> None:
         delta = self.delta
@@ -135,6 +139,7 @@ class OpenTable:
         removes: Sequence[RemoveAction] = (),
         *,
         dropped: int = 0,
+        same_rows: bool = False,
         numbers: dict[str, int] | None = None,
         discard: Callable[[], None] = lambda: None,
     ) -> None:
@@ -148,6 +153,7 @@ class OpenTable:
                 [*removes, *adds], "append", self.delta.schema(), commit_properties=properties
             ),
             dropped=dropped,
+            same_rows=same_rows,
             numbers=numbers,
             discard=discard,
         )
@@ -190,16 +196,13 @@ class OpenTable:
         """The table is empty and marked; its files may go from `due` on (seconds since 1970)."""
         self.commit(self.position, (), [one.removed() for one in self.files()], dropped=due)
 
-    def properties(self) -> CommitProperties:
-        """Of a commit that changes no row: it says the position again."""
-        return _properties(self.position, self.dropped, uuid.uuid4().hex, {})
-
     def _publish(
         self,
         at: Position,
         act: Callable[[CommitProperties], None],
         *,
         dropped: int = 0,
+        same_rows: bool = False,
         numbers: dict[str, int] | None = None,
         discard: Callable[[], None] = lambda: None,
     ) -> None:
@@ -211,7 +214,7 @@ class OpenTable:
             discard()
             raise
         try:
-            act(_properties(at, dropped, token, numbers or {}))
+            act(_properties(at, dropped, token, numbers or {}, same_rows=same_rows))
         except Exception as error:
             done = self._is_there(token)
             if not done:
@@ -302,10 +305,13 @@ def local_path(uri: str) -> Path:
     return Path(unquote(urlsplit(uri).path))
 
 
-def _properties(at: Position, dropped: int, token: str, numbers: dict[str, int]) -> CommitProperties:
+def _properties(
+    at: Position, dropped: int, token: str, numbers: dict[str, int], *, same_rows: bool = False
+) -> CommitProperties:
     said = {**positions.as_numbers(at, dropped), **numbers}
+    told = positions.as_text(at, dropped, token)
     return CommitProperties(
-        custom_metadata=positions.as_text(at, dropped, token),
+        custom_metadata={**told, positions.SAME_ROWS: "true"} if same_rows else told,
         max_commit_retries=0,
         app_transactions=[Transaction(name, value) for name, value in said.items()],
     )

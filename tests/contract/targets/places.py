@@ -207,14 +207,24 @@ def delta(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
     return _delta_place({"store": "file", "location": f"file://{folder}/delta"}, folder)
 
 
+def delta_s3(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
+    """The same in S3, with keys of its own."""
+    s3: EmbeddedS3 = request.getfixturevalue("s3_server")
+    keys = {"credentials": "keys", "access_key_id": s3.user, "secret_access_key": s3.secret}
+    endpoint = s3.environment["AWS_ENDPOINT_URL"]
+    settings = {"store": "s3", "location": f"{s3.url}/delta", "store_endpoint": endpoint, **keys}
+    return _delta_place(settings, folder)
+
+
 def _delta_place(settings: Mapping[str, str], folder: Path) -> TargetPlace:
     """Read by pyarrow, as delta-rs says which files there are."""
     from deltalake import DeltaTable
 
     from replicator.targets.delta.destination import delta_store
     from replicator.targets.delta.target import DeltaTarget
+    from replicator.targets.iceberg.destination import NO_LAKE
 
-    store, storage = delta_store(settings, ""), Storage(f"file://{folder}/staging")
+    store, storage = delta_store(settings, NO_LAKE), Storage(f"file://{folder}/staging")
 
     def read(table: TargetTable, schema: TableSchema, mode: Mode) -> Counter[Row]:
         data = DeltaTable(store.uri(table), storage_options=dict(store.options)).to_pyarrow_table()
@@ -258,6 +268,7 @@ PLACES: Mapping[str, Callable[[pytest.FixtureRequest, Path], TargetPlace]] = {
     "iceberg_adls": iceberg_adls,
     "iceberg_hive": iceberg_hive,
     "delta": delta,
+    "delta_s3": delta_s3,
     "kafka": kafka,
     "duckdb": duckdb_tables,
 }
