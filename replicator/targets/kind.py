@@ -17,6 +17,7 @@ from replicator.targets.identifiers import IdentifierPolicy
 
 if TYPE_CHECKING:
     from replicator.targets.iceberg.jvm.session import SparkPool
+    from replicator.verification import CatalogConfig, DeltaConfig
 
 Settings = Mapping[str, Any]
 FULL, PARTIAL, NONE = "full", "partial", "none"
@@ -103,6 +104,7 @@ class TargetKind:
     report: of a table (namespace, name), without starting anything; preview: so many of its rows.  None: not there.
     clean: deletes what was dropped and whose time (seconds since 1970) has come, and returns its number.
     test_note: what the check leaves and changes, where it does.
+    verification: how verification reaches its tables (`Capabilities.verified`).
     compare: how its copy is compared with the source, in a sentence, where verification cannot.
     """
 
@@ -127,6 +129,7 @@ class TargetKind:
     report: Callable[[Settings, LakeCatalog, str, str], TableReport | None] | None = None
     preview: Callable[[Settings, LakeCatalog, str, str, int], Preview | None] | None = None
     clean: Callable[[Opening, float], int] | None = None
+    verification: Callable[[Settings, LakeCatalog], CatalogConfig | DeltaConfig] | None = None
     compare: str = ""
     test_note: str = ""
     guide: str = ""

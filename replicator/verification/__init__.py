@@ -3,6 +3,7 @@
 from replicator.verification.comparison import compare
 from replicator.verification.model import (
     CatalogConfig,
+    DeltaConfig,
     DifferenceKind,
     Options,
     RowDifference,
@@ -15,6 +16,7 @@ from replicator.verification.source import OpenReader
 
 __all__ = [
     "CatalogConfig",
+    "DeltaConfig",
     "DifferenceKind",
     "OpenReader",
     "Options",

@@ -23,6 +23,7 @@ from replicator.verification.changelog import counted, folded
 from replicator.verification.digests import MARSHAL_VERSION, Row, difference, duplicates
 from replicator.verification.model import (
     CatalogConfig,
+    DeltaConfig,
     DifferenceKind,
     Options,
     RowDifference,
@@ -37,7 +38,10 @@ from replicator.verification.target import PinnedTable, key_filter, open_catalog
 
 
 def compare(
-    source: OpenReader, catalog: CatalogConfig, tables: Sequence[TablePair], options: Options | None = None
+    source: OpenReader,
+    target: CatalogConfig | DeltaConfig,
+    tables: Sequence[TablePair],
+    options: Options | None = None,
 ) -> list[TableReport]:
     """One report per table, in order; `source` opens a reader of the source.
 
@@ -45,7 +49,7 @@ def compare(
 
     Raises SourceUnreachable and TargetError where nothing can be compared at all.
     """
-    with _Comparison(source, catalog, options or Options()) as comparison:
+    with _Comparison(source, target, options or Options()) as comparison:
         return comparison.reports(tables)
 
 
@@ -108,9 +112,10 @@ class _Check:
 
 
 class _Comparison:
-    def __init__(self, source: OpenReader, catalog: CatalogConfig, options: Options) -> None:
+    def __init__(self, source: OpenReader, target: CatalogConfig | DeltaConfig, options: Options) -> None:
         self._options = options
-        self._catalog: Catalog = open_catalog(catalog)
+        self._target = target
+        self._catalog: Catalog | None = open_catalog(target) if isinstance(target, CatalogConfig) else None
         self._source = TakenReader(source())
 
     def __enter__(self) -> Self:
@@ -118,7 +123,17 @@ class _Comparison:
 
     def __exit__(self, *_: object) -> None:
         self._source.close()
-        self._catalog.close()
+        if self._catalog is not None:
+            self._catalog.close()
+
+    def _open(self, pair: TablePair) -> PinnedTable:
+        """The table as it is now.  Raises TargetError where it does not exist."""
+        if self._catalog is not None:
+            return open_table(self._catalog, pair)
+        from replicator.verification.delta import open_table as open_delta_table  # noqa: PLC0415 - delta-rs
+
+        assert isinstance(self._target, DeltaConfig)
+        return open_delta_table(self._target, pair)
 
     def reports(self, pairs: Sequence[TablePair]) -> list[TableReport]:
         """Look at every table; as long as some differ, wait once for all of them and look at those again."""
@@ -181,12 +196,12 @@ class _Comparison:
             self._name_columns(pair, check.common, report, keys)
         if pair.mode == HISTORY:
             with self._spill() as folder:
-                target = open_table(self._catalog, pair)
+                target = self._open(pair)
                 report.columns += version_problems(target, pair, folder, self._options.partition_rows)
 
     def _describe(self, pair: TablePair, report: TableReport) -> tuple[SourceTable, PinnedTable]:
         table = self._source.describe(pair, self._options.zero_dates)
-        target, wrong = in_mode(open_table(self._catalog, pair), pair)
+        target, wrong = in_mode(self._open(pair), pair)
         report.columns = [*column_problems(table, target, self._options), *wrong]
         return table, target
 
@@ -240,7 +255,7 @@ class _Comparison:
         self, pair: TablePair, table: SourceTable, keys: Sequence[Row]
     ) -> tuple[dict[Row, list[Row]], dict[Row, list[Row]]]:
         positions, wanted = [table.names.index(name) for name in pair.key], set(keys)
-        target, _ = in_mode(open_table(self._catalog, pair), pair)
+        target, _ = in_mode(self._open(pair), pair)
         name = pair.key[0]
         filters = key_filter(name, table.iceberg(name), [key[0] for key in keys])
 
@@ -305,7 +320,7 @@ def column_problems(table: SourceTable, target: PinnedTable, options: Options) -
         if name in actual and actual[name].replace(" ", "") != kind.replace(" ", ""):
             problems.append(f"column {name} ({source_type}) is {actual[name]} in the target, not {kind}")
     order = [name for name in actual if name in expected]
-    if order != [name for name in expected if name in actual]:
+    if target.ordered and order != [name for name in expected if name in actual]:
         problems.append(f"the target's columns have another order: {', '.join(order)}")
     if options.sequence_column and options.sequence_column not in dict(target.columns):
         problems.append(f"column {options.sequence_column} is missing in the target")

@@ -41,6 +41,14 @@ class CatalogConfig:
 
 
 @dataclass(frozen=True)
+class DeltaConfig:
+    """Delta tables: `uri` says where one is, by its namespace and name; `options` are delta-rs' storage options."""
+
+    uri: Callable[[str, str], str]
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
 class TablePair:
     """A source table and its copy.  `key`: columns that tell rows apart; empty: compared as a multiset.
 

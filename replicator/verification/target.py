@@ -1,10 +1,10 @@
-"""Reading an Iceberg table with pyiceberg as canonical cells."""
+"""Reading a table of the target as canonical cells; an Iceberg table with pyiceberg."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -27,16 +27,27 @@ GROUP_BYTES = 64 * 1024 * 1024
 FILTERABLE = {"int", "long", "string", "binary"}
 
 
+class Version(Protocol):
+    """A table as it was at one time."""
+
+    def name(self) -> tuple[str, ...]: ...
+
+    def read(self, names: Sequence[str], wanted: BooleanExpression) -> Iterator[pa.RecordBatch]:
+        """Record batches with these columns, in this order, of the rows that are wanted.  Raises TargetError."""
+        ...
+
+
 @dataclass(frozen=True)
 class PinnedTable:
     """Column names and Iceberg types in the target's order; `handle` is pinned to the present snapshot.
 
-    present: which rows are compared.
+    present: which rows are compared.  ordered: are the columns in the source's order?
     """
 
-    handle: Table
+    handle: Version
     columns: tuple[tuple[str, str], ...]
     present: BooleanExpression = field(default_factory=AlwaysTrue)
+    ordered: bool = True
 
 
 def open_catalog(config: CatalogConfig) -> Catalog:
@@ -64,26 +75,40 @@ def open_table(catalog: Catalog, pair: TablePair) -> PinnedTable:
     except OSError as error:
         message = f"the metadata of {pair.namespace}.{pair.name} cannot be read: {error}"
         raise TargetError(message, table=str(pair)) from error
-    return PinnedTable(table, tuple((field.name, str(field.field_type)) for field in table.schema().fields))
+    columns = tuple((field.name, str(field.field_type)) for field in table.schema().fields)
+    return PinnedTable(_Snapshot(table), columns)
+
+
+class _Snapshot:
+    """The present one of an Iceberg table."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def name(self) -> tuple[str, ...]:
+        return tuple(self._table.name())
+
+    def read(self, names: Sequence[str], wanted: BooleanExpression) -> Iterator[pa.RecordBatch]:
+        table = self._table
+        if table.current_snapshot() is None:
+            return
+        scan = table.scan(row_filter=wanted, selected_fields=tuple(names), limit=None)
+        schema = schema_to_pyarrow(scan.projection(), include_field_ids=False)
+        arrow = ArrowScan(table.metadata, table.io, scan.projection(), scan.row_filter)
+        try:
+            for tasks in _groups(scan.plan_files()):
+                for batch in arrow.to_record_batches(tasks):
+                    yield batch.cast(schema)
+        except (ValueError, NotImplementedError, OSError) as error:
+            message = f"pyiceberg cannot read the target: {error}"
+            raise TargetError(message) from error
 
 
 def batches(
     table: PinnedTable, names: Sequence[str], filters: BooleanExpression | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Record batches with the columns `names`."""
-    if table.handle.current_snapshot() is None:
-        return
-    wanted = And(table.present, filters or AlwaysTrue())
-    scan = table.handle.scan(row_filter=wanted, selected_fields=tuple(names), limit=None)
-    schema = schema_to_pyarrow(scan.projection(), include_field_ids=False)
-    arrow = ArrowScan(table.handle.metadata, table.handle.io, scan.projection(), scan.row_filter)
-    try:
-        for tasks in _groups(scan.plan_files()):
-            for batch in arrow.to_record_batches(tasks):
-                yield batch.cast(schema)
-    except (ValueError, NotImplementedError, OSError) as error:
-        message = f"pyiceberg cannot read the target: {error}"
-        raise TargetError(message) from error
+    return table.handle.read(names, And(table.present, filters or AlwaysTrue()))
 
 
 def _groups(tasks: Iterable[FileScanTask]) -> Iterator[list[FileScanTask]]:

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 
+from replicator.errors import ConfigurationError
 from replicator.targets.iceberg.destination import CATALOG, FILE_IO, S3, LakeCatalog, bundles_of, lake_catalog
-from replicator.targets.registry import DEFAULT
+from replicator.targets.registry import DEFAULT, target_kind
 from webapp import environment
 from webapp.connections.selectors import full_config
 from webapp.destinations.models import Destination
 
 if TYPE_CHECKING:
-    from replicator.verification import CatalogConfig
+    from replicator.verification import CatalogConfig, DeltaConfig
 
 
 def catalog_url() -> str:
@@ -56,9 +57,17 @@ def bundles() -> frozenset[str]:
     return found.union(*(bundles_of(one.config) for one in Destination.objects.filter(kind=DEFAULT)))
 
 
-def catalog_config(destination: Destination | None = None) -> CatalogConfig:
-    """As verification's own reader opens it; without `destination` that of this installation."""
+def catalog_config() -> CatalogConfig:
+    """That of this installation, as verification's own reader opens it."""
     from replicator.verification import CatalogConfig  # noqa: PLC0415 - pyiceberg is loaded where it is needed
 
-    lake = lake_of(destination) if destination else built_in_lake()
+    lake = built_in_lake()
     return CatalogConfig(CATALOG, lake.python.get("uri", ""), lake.warehouse, lake.python)
+
+
+def copy_config(destination: Destination) -> CatalogConfig | DeltaConfig:
+    """How verification reaches the tables of a destination.  ConfigurationError for a kind that it cannot read."""
+    kind = target_kind(destination.kind)
+    if kind.verification is None:
+        raise ConfigurationError(f"Tables of the kind {kind.title} cannot be compared row by row.", remedy=kind.compare)
+    return kind.verification(full_config(destination), built_in_lake())

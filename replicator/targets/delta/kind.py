@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from replicator.errors import ConfigurationError
 from replicator.model.types import DataType, Kind
 from replicator.sources.base import CheckResult, FormField
@@ -10,6 +12,9 @@ from replicator.targets.base import Capabilities, Target, TargetTable
 from replicator.targets.delta.destination import DESTINATION_FORM, delta_store, place
 from replicator.targets.iceberg.destination import NO_LAKE, LakeCatalog
 from replicator.targets.kind import PARTIAL, Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
+
+if TYPE_CHECKING:
+    from replicator.verification import DeltaConfig
 
 MAX_PREFIX_LENGTH = 100  # with a database's name behind it, it must fit where a namespace is stored
 FORM = (
@@ -21,7 +26,7 @@ FORM = (
         help="Prepended to the name of each database, so that several sources can share a location.",
     ),
 )
-CAPABILITIES = Capabilities(exactly_once="txn actions of the commit that has the rows", upkeep=True)
+CAPABILITIES = Capabilities(exactly_once="txn actions of the commit that has the rows", upkeep=True, verified=True)
 NAMES = {
     Kind.BOOLEAN: "boolean",
     Kind.INT: "integer",
@@ -91,6 +96,13 @@ def _preview(settings: Settings, own: LakeCatalog, namespace: str, name: str, ro
     return preview(delta_store(settings, own), TargetTable(namespace, name), rows)
 
 
+def _verification(settings: Settings, own: LakeCatalog) -> DeltaConfig:
+    from replicator.verification import DeltaConfig  # noqa: PLC0415 - pyiceberg is loaded where it is needed
+
+    store = delta_store(settings, own)
+    return DeltaConfig(lambda namespace, name: store.uri(TargetTable(namespace, name)), store.options)
+
+
 def _clean(opening: Opening, now: float) -> int:
     from replicator.targets.delta.dropped_tables import delete_due  # noqa: PLC0415
 
@@ -118,6 +130,7 @@ DELTA = TargetKind(
     report=_report,
     preview=_preview,
     clean=_clean,
+    verification=_verification,
     test_note="The test makes a table in a folder of its own, writes and reads a row, and removes the folder again.",
     guide=read_guide(__file__),
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from replicator.errors import ConfigurationError
@@ -10,6 +11,7 @@ from replicator.sources.base import CheckResult, FormField
 from replicator.sources.kind import read_guide
 from replicator.targets.base import Capabilities, Target
 from replicator.targets.iceberg.destination import (
+    CATALOG,
     DESTINATION_FORM,
     GLUE,
     HIVE,
@@ -30,6 +32,9 @@ from replicator.targets.iceberg.layout import (
 from replicator.targets.iceberg.table.type_names import iceberg_type
 from replicator.targets.identifiers import IdentifierPolicy
 from replicator.targets.kind import Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
+
+if TYPE_CHECKING:
+    from replicator.verification import CatalogConfig
 
 MAX_PREFIX_LENGTH = 100  # with a database's name behind it, it must fit where a namespace is stored
 FORM = (
@@ -119,6 +124,13 @@ def _preview(settings: Settings, own: LakeCatalog, namespace: str, name: str, ro
     return preview(lake_catalog(settings, own), namespace, name, rows)
 
 
+def _verification(settings: Settings, own: LakeCatalog) -> CatalogConfig:
+    from replicator.verification import CatalogConfig  # noqa: PLC0415 - pyiceberg is loaded where it is needed
+
+    lake = lake_catalog(settings, own)
+    return CatalogConfig(CATALOG, lake.python.get("uri", ""), lake.warehouse, lake.python)
+
+
 def _clean(opening: Opening, now: float) -> int:
     from replicator.targets.iceberg.target import clean  # noqa: PLC0415
 
@@ -164,6 +176,7 @@ ICEBERG = TargetKind(
     report=_report,
     preview=_preview,
     clean=_clean,
+    verification=_verification,
     fixed={"namespace_prefix": "Queries use these table names."},
     test_note="The test makes a namespace with one table, writes and reads a row, and removes them again.",
     guide=read_guide(__file__),

@@ -15,7 +15,7 @@ from replicator.sources.mysql.offset import BinlogOffset
 from replicator.verification import Options, TableReport, compare
 from webapp.connections import services as connections
 from webapp.connections.models import Connection
-from webapp.destinations.lakes import catalog_config
+from webapp.destinations.lakes import copy_config
 from webapp.destinations.models import Destination
 from webapp.management.commands.verify import pairs, source_reader
 from webapp.replicators import selectors, services
@@ -128,7 +128,7 @@ class Lab:
         replicator = self.replicator
         tables = [t for t in selectors.tables_of(replicator) if t.state != "dropped"]
         source = source_reader(replicator.connection)
-        return compare(source, catalog_config(replicator.destination), pairs(replicator, tables), Options(**options))
+        return compare(source, copy_config(replicator.destination), pairs(replicator, tables), Options(**options))
 
     def assert_equal(self, expected_tables: int | None = None, **options: Any) -> int:
         """All equal; returns the number of rows compared."""

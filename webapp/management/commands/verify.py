@@ -27,7 +27,7 @@ from replicator.verification import (
 )
 from webapp.connections.models import Connection
 from webapp.connections.selectors import full_config
-from webapp.destinations.lakes import catalog_config
+from webapp.destinations.lakes import copy_config
 from webapp.management.command import MetadataCommand
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, ReplicatorTable, Status
@@ -157,7 +157,7 @@ def verify(replicator: Replicator, tables: Sequence[ReplicatorTable], *, wait: f
         ignore_extra_columns=replicator.parsed_options.ddl_policy.get("drop_column") == "ignore",
     )
     return compare(
-        source_reader(replicator.connection), catalog_config(replicator.destination), pairs(replicator, tables), options
+        source_reader(replicator.connection), copy_config(replicator.destination), pairs(replicator, tables), options
     )
 
 

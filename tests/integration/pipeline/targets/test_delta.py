@@ -1,0 +1,177 @@
+"""Replicators that write Delta tables: every mode, definitions that change, other programs, and nothing left behind."""
+
+from __future__ import annotations
+
+import io
+import signal
+import subprocess
+import sys
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+
+from replicator.targets.base import TargetTable
+from replicator.targets.delta.destination import DeltaStore
+from tests.integration.pipeline.lab import Lab
+from webapp.console.definitions.apply import apply
+from webapp.console.definitions.export import export
+from webapp.database import clock
+from webapp.destinations.models import Destination
+from webapp.replicators import services
+from webapp.replicators.models import ReplicatorTable
+from webapp.worker.upkeep import garbage_collection, quiet_tables
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(900),
+    pytest.mark.filterwarnings("ignore:No directory at"),
+]
+ROOT = Path(__file__).resolve().parents[4]
+MODES = {"m": "mirror", "s": "soft_delete", "h": "history", "c": "changelog"}
+
+
+def file(lab: Lab, folder: Path, *lines: str, **options: str) -> str:
+    connection = lab.connection().name
+    tables = ", ".join(lines or [f'"{lab.database}.*"'])
+    said = ", ".join(f"{name}: {value}" for name, value in options.items())
+    return f"""
+        destinations: [{{name: folder, kind: delta, config: {{store: file, location: "file://{folder}/delta"}}}}]
+        replicators:
+          - {{name: {lab.name}, connection: {connection}, destination: folder, tables: [{tables}],
+             options: {{{said}}}, state: running}}
+    """
+
+
+def opened(lab: Lab, folder: Path, name: str) -> DeltaTable:
+    return DeltaTable(DeltaStore(f"file://{folder}/delta").uri(TargetTable(lab.database, name)))
+
+
+def rows(lab: Lab, folder: Path, name: str) -> Counter[Any]:
+    """Without Tidemark's own column; read by delta-rs."""
+    data = opened(lab, folder, name).to_pyarrow_table().drop_columns(["_sequence_num"])
+    return Counter(tuple(row.values()) for row in data.to_pylist())
+
+
+def source_rows(lab: Lab, name: str) -> Counter[Any]:
+    with lab.sql.cursor() as cursor:
+        cursor.execute(f"SELECT * FROM {name}")
+        return Counter(cursor.fetchall())
+
+
+def test_a_file_makes_a_replicator_whose_rows_follow_the_source(lab: Lab, tmp_path: Path) -> None:
+    for name in MODES:
+        lab.execute(
+            f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(20), n DECIMAL(10,2), at DATETIME(6), ts TIMESTAMP(6))",
+            f"INSERT INTO {name} SELECT seq, CONCAT('v', seq), seq / 4, '2026-01-02 03:04:05.678901', '2026-01-02'"
+            " FROM seq_1_to_500",
+        )
+    lab.execute("CREATE TABLE k (a VARCHAR(20), n INT)", "INSERT INTO k VALUES ('x', 1), ('x', 1), (NULL, 2)")
+    lines = [f"{{table: {lab.database}.{name}, mode: {mode}}}" for name, mode in MODES.items()]
+    text = file(lab, tmp_path, *lines, f"{lab.database}.k")
+    assert f"replicator {lab.name}: created" in apply(text, {})
+    assert apply(text, {}) == []
+    assert "kind: delta" in export([lab.name])
+    lab.run(timeout=200)
+    assert lab.assert_equal(5) == 2003
+    for name in (*MODES, "k"):
+        key = "id" if name != "k" else "n"
+        lab.execute(
+            f"UPDATE {name} SET {'v' if name != 'k' else 'a'} = 'new' WHERE {key} % 7 = 0",
+            f"DELETE FROM {name} WHERE {key} % 11 = 1",
+            f"ALTER TABLE {name} ADD COLUMN more BIGINT",
+        )
+    for name in MODES:
+        lab.execute(
+            f"UPDATE {name} SET id = id + 1000 WHERE id = 5",
+            f"INSERT INTO {name} VALUES (2000, 'later', 1, NULL, NULL, 2)",
+            f"ALTER TABLE {name} DROP COLUMN n, CHANGE v w VARCHAR(30), MODIFY id BIGINT",
+            f"INSERT INTO {name} VALUES (3000, 'last', NULL, NULL, 3)",
+        )
+    lab.run(timeout=200)
+    lab.assert_equal(5)
+    assert rows(lab, tmp_path, "k") == source_rows(lab, "k")
+    assert {row[:2] for row in rows(lab, tmp_path, "m")} == {row[:2] for row in source_rows(lab, "m")}
+    assert rows(lab, tmp_path, "m").total() == source_rows(lab, "m").total()
+    lab.execute("TRUNCATE TABLE m", "INSERT INTO m VALUES (1, 'again', NULL, NULL, NULL)")
+    services.resnapshot_table(table=lab.table("s"))
+    services.resnapshot_table(table=lab.table("k"))
+    lab.run(timeout=200)
+    lab.assert_equal(5)
+    lab.execute("DROP TABLE c")
+    lab.run(timeout=200)
+    lab.assert_equal(4)
+    assert {name for name, state in lab.states().items() if state == "dropped"} == {"c"}
+    assert rows(lab, tmp_path, "c") == Counter()
+    assert garbage_collection.dropped_tables(clock()) == 0
+    out = io.StringIO()
+    call_command("verify", lab.name, stdout=out)
+    assert "4 of 4 tables equal" in out.getvalue()
+
+
+@pytest.mark.parametrize("point", ["apply.publish.before", "apply.publish.after", "apply.mark.before"])
+def test_a_worker_that_is_killed_loses_and_doubles_nothing(
+    lab: Lab, process_environment: dict[str, str], tmp_path: Path, point: str
+) -> None:
+    lab.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "CREATE TABLE k (v INT)")
+    lab.execute("INSERT INTO t SELECT seq, seq FROM seq_1_to_300", "INSERT INTO k SELECT seq % 5 FROM seq_1_to_50")
+    apply(file(lab, tmp_path), {})
+    for hit in (1, 3):
+        done = subprocess.run(
+            [sys.executable, "manage.py", "run", lab.name, "--until-current", "--timeout", "120"], cwd=ROOT,
+            check=False, env=process_environment | {"TIDEMARK_FAULTS": f"{point}=kill@{hit}"}, capture_output=True,
+            timeout=200,
+        )  # fmt: skip
+        assert done.returncode == -signal.SIGKILL, done.stdout.decode() + done.stderr.decode()
+        lab.execute(
+            f"UPDATE t SET v = v + {hit} WHERE id % 3 = 0", f"DELETE FROM t WHERE id % 50 = {hit}",
+            "INSERT INTO k VALUES (1), (9)", "DELETE FROM k WHERE v = 3 LIMIT 1", "UPDATE k SET v = 7 WHERE v = 2",
+            "ALTER TABLE t MODIFY v BIGINT",
+        )  # fmt: skip
+    lab.execute("RENAME TABLE t TO renamed", "INSERT INTO renamed VALUES (999, 1)")
+    lab.run(timeout=200)
+    lab.assert_equal(2)
+    assert rows(lab, tmp_path, "t") == Counter()
+    for name in ("renamed", "k"):
+        assert rows(lab, tmp_path, name) == source_rows(lab, name)
+
+
+def test_pages_and_api_show_the_table_and_what_to_paste(lab: Lab, tmp_path: Path, transactional_db: Any) -> None:
+    del transactional_db
+    lab.execute("CREATE TABLE t (id INT PRIMARY KEY, v DECIMAL(5,2))", "INSERT INTO t VALUES (1, 1.5), (2, NULL)")
+    browser = Client()
+    browser.force_login(User.objects.create_superuser("ada", password="x"))
+    config = {"store": "file", "location": f"file://{tmp_path}/delta"}
+    made = browser.post("/api/v1/destinations/", {"name": "d", "kind": "delta", "config": config}, "application/json")
+    assert made.status_code == 201, made.content
+    tested = browser.post(f"/api/v1/destinations/{made.json()['id']}/test/").json()
+    assert tested["ok"] is True
+    assert "Conditional writes" in str(tested)
+    kinds = {one["name"]: one for one in browser.get("/api/v1/destination-kinds/").json()}
+    assert kinds["delta"]["capabilities"]["verified"] is True
+    body = {
+        "name": lab.name, "connection": lab.connection().pk, "destination": made.json()["id"],
+        "selection": [{"database": lab.database, "table": "t"}],
+    }  # fmt: skip
+    answer = browser.post("/api/v1/replicators/", body, "application/json")
+    assert answer.status_code == 201, answer.content
+    services.start_replicator(replicator=lab.replicator)
+    lab.run(timeout=120)
+    table = ReplicatorTable.objects.get(name="t")
+    shown = browser.get(reverse("replicators:table_target", args=[table.replicator_id, table.pk])).content.decode()
+    for text in ("delta_scan(", "DeltaTable(", "polars.scan_delta("):
+        assert text in shown.replace("&#x27;", "'").replace("&quot;", '"'), text
+    shown = browser.get(reverse("replicators:table_preview", args=[table.replicator_id, table.pk])).content.decode()
+    assert "1.50" in shown
+    assert rows(lab, tmp_path, "t") == Counter([(1, Decimal("1.50")), (2, None)])
+    assert browser.get(reverse("destinations:guide", args=["delta"])).status_code == 200
+    assert Destination.objects.get(kind="delta").config["location"] == config["location"]
+    quiet_tables.keep_quiet_tables(lab.replicator)
