@@ -76,7 +76,11 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--version", default="", help="of Postgres: 13 to 18, by default 17; of MariaDB: 10.11, by default 11.4"
     )
-    parser.add_argument("--catalog", choices=("built_in", "rest"), default="built_in", help="which has the copies")
+    parser.add_argument(
+    parser.add_argument(
+        "--catalog", choices=("built_in", "rest", "delta"), default="built_in", help="which has the copies"
+    )
+    )
     parser.add_argument("--neighbour", action="store_true", help="another program works on the copies")
     parser.add_argument(
         "--names", type=int, choices=(0, 1), help="lower_case_table_names of MariaDB and MySQL; default: by the seed"

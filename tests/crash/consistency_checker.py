@@ -209,53 +209,25 @@ class _Seen:
     versions: dict[int, int] = field(default_factory=dict)
 
 
-class Reader:
-    """Looks at every state that becomes current in the target, in flight and once more at the end."""
+class Looked:
+    """What was seen of the witness tables, held against what the writer has made."""
 
-    def __init__(self, catalog: Callable[[], Catalog], namespace: str, writer: Writer) -> None:
-        """`catalog` opens one; `namespace` is where the replicator's tables lie."""
-        self._open, self._namespace, self._writer = catalog, namespace, writer
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
         self._seen = {name: _Seen(name) for name in (KEYED, KEYLESS)}
         self.trouble: Exception | None = None
         self.states = 0
         self.violations: list[str] = []
+
+    def look(self) -> None:
+        """All states that are new since the last look."""
+        raise NotImplementedError
 
     def watch(self, stopped: Callable[[], bool]) -> None:
         """Until stopped; what cannot be read just now is read at the next look."""
         while not stopped():
             self.look()
             time.sleep(0.3)
-
-    def look(self) -> None:
-        """All states that are new since the last look."""
-        try:
-            catalog = self._open()
-        except Exception:  # noqa: BLE001 - the metadata database is down
-            return
-        try:
-            for seen in self._seen.values():
-                with suppress(NoSuchTableError, NoSuchNamespaceError):
-                    self._look(catalog.load_table((self._namespace, seen.table)), seen)
-        except AssertionError as error:
-            self.violations.append(str(error))
-        except Exception as error:  # noqa: BLE001 - a restart of the metadata database, a file that was just replaced
-            self.trouble = error
-        finally:
-            catalog.close()
-
-    def _look(self, table: Table, seen: _Seen) -> None:
-        if str(table.metadata.table_uuid) != seen.uuid:  # made, or made again
-            seen.uuid, seen.base = str(table.metadata.table_uuid), None
-        for entry in table.history():
-            if entry.snapshot_id in seen.snapshots:
-                continue
-            snapshot = table.snapshot_by_id(entry.snapshot_id)
-            if snapshot is not None:
-                rows = table.scan(snapshot_id=entry.snapshot_id).to_arrow().to_pylist()
-                summary = snapshot.summary.additional_properties if snapshot.summary else {}
-                self._check(seen, rows, summary)
-                self.states += 1
-            seen.snapshots.add(entry.snapshot_id)
 
     def _check(self, seen: _Seen, rows: list[dict[str, Any]], summary: dict[str, str]) -> None:
         applied = int(summary.get(APPLIED, -1))
@@ -294,3 +266,43 @@ class Reader:
             time.sleep(0.05)
         assert t < len(states), f"{table}: transaction {t} was never made"
         return states[t]
+
+
+class Reader(Looked):
+    """Looks at every state that becomes current in an Iceberg table, in flight and once more at the end."""
+
+    def __init__(self, catalog: Callable[[], Catalog], namespace: str, writer: Writer) -> None:
+        """`catalog` opens one; `namespace` is where the replicator's tables lie."""
+        super().__init__(writer)
+        self._open, self._namespace = catalog, namespace
+
+    def look(self) -> None:
+        """All states that are new since the last look."""
+        try:
+            catalog = self._open()
+        except Exception:  # noqa: BLE001 - the metadata database is down
+            return
+        try:
+            for seen in self._seen.values():
+                with suppress(NoSuchTableError, NoSuchNamespaceError):
+                    self._look(catalog.load_table((self._namespace, seen.table)), seen)
+        except AssertionError as error:
+            self.violations.append(str(error))
+        except Exception as error:  # noqa: BLE001 - a restart of the metadata database, a file that was just replaced
+            self.trouble = error
+        finally:
+            catalog.close()
+
+    def _look(self, table: Table, seen: _Seen) -> None:
+        if str(table.metadata.table_uuid) != seen.uuid:  # made, or made again
+            seen.uuid, seen.base = str(table.metadata.table_uuid), None
+        for entry in table.history():
+            if entry.snapshot_id in seen.snapshots:
+                continue
+            snapshot = table.snapshot_by_id(entry.snapshot_id)
+            if snapshot is not None:
+                rows = table.scan(snapshot_id=entry.snapshot_id).to_arrow().to_pylist()
+                summary = snapshot.summary.additional_properties if snapshot.summary else {}
+                self._check(seen, rows, summary)
+                self.states += 1
+            seen.snapshots.add(entry.snapshot_id)

@@ -20,6 +20,7 @@ from typing import Any, Self
 import psutil
 
 from tests import java
+from tests.crash.delta_lake import DeltaLake
 from tests.crash.faults.catalog import RestLake
 from tests.crash.sources import SOURCES, SourceUnderTest, copied
 from webapp.embedded.postgres import EmbeddedPostgres
@@ -195,7 +196,8 @@ class Stand:
     ) -> None:
         """`source`: mariadb, mysql or postgres; `version` of the last, by default the embedded server's.
 
-        catalog: built_in or rest, which has the copies; neighbour: another program lives in it.
+        catalog: built_in or rest, which has the copies; delta: a folder of Delta tables has them.
+        neighbour: another program lives in the catalog.
 
         caseless: MariaDB and MySQL compare names without case (lower_case_table_names = 1).
         """
@@ -212,7 +214,11 @@ class Stand:
         self._keeper = ThreadPoolExecutor(1, "keeper")
         self._over, self._lake_there = threading.Event(), threading.Event()
         self.logs = folder / "lives"
-        self.lake = RestLake(folder / "rest", self._breaking) if catalog == "rest" else None
+        self.lake: RestLake | DeltaLake | None = None
+        if catalog == "rest":
+            self.lake = RestLake(folder / "rest", self._breaking)
+        elif catalog == "delta":
+            self.lake = DeltaLake(folder / "delta")
 
     def __enter__(self) -> Self:
         self.logs.mkdir(parents=True)
@@ -251,7 +257,7 @@ class Stand:
         self.postgres.stop()
         self._keeper.shutdown()
 
-    def _keep_lake(self, lake: RestLake) -> None:
+    def _keep_lake(self, lake: RestLake | DeltaLake) -> None:
         lake.start()
         self._lake_there.set()
         lake.trouble()

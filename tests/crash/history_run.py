@@ -19,14 +19,16 @@ from typing import Any
 from django.conf import settings
 from django.db import connections
 from django.db.models import Sum
+from pyiceberg.catalog import Catalog
 
 from replicator.errors import TidemarkError, UnsupportedCharset
 from replicator.faults import Fault
-from replicator.verification import CatalogConfig, Options, compare
+from replicator.verification import CatalogConfig, DeltaConfig, Options, compare
 from replicator.verification.target import open_catalog
 from testing.workload.runner import Player
 from testing.workload.workload import History
-from tests.crash.consistency_checker import KEYED, KEYLESS, Reader, Writer
+from tests.crash.consistency_checker import KEYED, KEYLESS, Looked, Reader, Writer
+from tests.crash.delta_lake import DeltaLake, DeltaReader
 from tests.crash.faults.catalog import NAME
 from tests.crash.faults.errors import TEXT
 from tests.crash.faults.external_faults import Strikes, patiently
@@ -98,15 +100,15 @@ class Trial:
                 player.prepare()
                 self._writer.prepare()
                 self._make(proxy)
-            reader = Reader(lambda: open_catalog(self._lake()), self.name, self._writer)
-            late = LateReader(lambda: open_catalog(self._lake()), self.name, f"late {self.history.seed}")
-            neighbour = Neighbour(lambda: open_catalog(self._lake()), self.name, f"neighbour {self.history.seed}")
-            neighbourly = self.stand.neighbour
+            reader = self._reader()
+            late = LateReader(self._catalog, self.name, f"late {self.history.seed}")
+            neighbour = Neighbour(self._catalog, self.name, f"neighbour {self.history.seed}")
+            neighbourly, iceberg = self.stand.neighbour, not isinstance(self.stand.lake, DeltaLake)
             with (
                 self._beside(lambda: neighbour.live(lambda: self._over.is_set() or not neighbourly)),
                 self._beside(lambda: self._play(player)),
                 self._beside(lambda: self._watch(reader)),
-                self._beside(lambda: late.watch(self._over.is_set)),
+                self._beside(lambda: late.watch(lambda: self._over.is_set() or not iceberg)),
             ):
                 self._lives()
             proxy.answer_errors(0, ())
@@ -182,9 +184,21 @@ class Trial:
         if self.stand.lake is None:
             return None
         settings = self.stand.lake.settings
-        return Destination.objects.get_or_create(name=NAME, defaults={"kind": "iceberg", "config": settings})[0]
+        return Destination.objects.get_or_create(
+            name=NAME, defaults={"kind": self.stand.lake.kind, "config": settings}
+        )[0]
 
-    def _lake(self) -> CatalogConfig:
+    def _reader(self) -> Looked:
+        if isinstance(lake := self.stand.lake, DeltaLake):
+            return DeltaReader(lake, self.name, self._writer)
+        return Reader(self._catalog, self.name, self._writer)
+
+    def _catalog(self) -> Catalog:
+        config = self._lake()
+        assert isinstance(config, CatalogConfig)
+        return open_catalog(config)
+
+    def _lake(self) -> CatalogConfig | DeltaConfig:
         """As readers open it."""
         return catalog_config() if self.stand.lake is None else self.stand.lake.reader()
 
@@ -207,7 +221,7 @@ class Trial:
         self._played = True
         witness.join()
 
-    def _watch(self, reader: Reader) -> None:
+    def _watch(self, reader: Looked) -> None:
         """Of a future that the source has lost, the writer knows nothing that the target could be held against."""
         reader.watch(lambda: self._over.is_set() or self._future_lost.is_set())
 
@@ -358,7 +372,7 @@ class Trial:
     def _differ(self, text: str) -> None:
         self.result.differences.append(text)
 
-    def _judge(self, reader: Reader, late: LateReader) -> None:
+    def _judge(self, reader: Looked, late: LateReader) -> None:
         replicator = self._find()
         if replicator.status == "failed":
             self._differ(f"the replicator failed: {replicator.error_message}")
@@ -431,7 +445,7 @@ class Trial:
         return [
             folder
             for url, below in (
-                (self.stand.lake.server.warehouse if self.stand.lake else settings.TIDEMARK_WAREHOUSE_URL, self.name),
+                (self.stand.lake.warehouse if self.stand.lake else settings.TIDEMARK_WAREHOUSE_URL, self.name),
                 (settings.TIDEMARK_STAGING_URL, f"r{self.id}-"),
             )
             for folder in Path(url.removeprefix("file://")).glob(f"{below}*")

@@ -22,6 +22,8 @@ AWAY_SECONDS = (0.2, 3.0)
 class RestLake:
     """Workers come through the front; readers ask the catalog itself."""
 
+    kind = "iceberg"
+
     def __init__(self, folder: Path, breaking: threading.Lock) -> None:
         """`breaking`: held while nothing may be broken."""
         self.server = EmbeddedRestCatalog(folder)
@@ -30,6 +32,11 @@ class RestLake:
         self.made: Counter[str] = Counter()
         self._breaking, self._over = breaking, threading.Event()
         self._quiet = 0
+
+    @property
+    def warehouse(self) -> str:
+        """The URL below which the tables are."""
+        return self.server.warehouse
 
     def start(self) -> None:
         self.server.start()

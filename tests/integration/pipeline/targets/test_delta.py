@@ -70,7 +70,8 @@ def source_rows(lab: Lab, name: str) -> Counter[Any]:
 def test_a_file_makes_a_replicator_whose_rows_follow_the_source(lab: Lab, tmp_path: Path) -> None:
     for name in MODES:
         lab.execute(
-            f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(20), n DECIMAL(10,2), at DATETIME(6), ts TIMESTAMP(6))",
+            f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(20), n DECIMAL(10,2), at DATETIME(6),"
+            " ts TIMESTAMP(6))",
             f"INSERT INTO {name} SELECT seq, CONCAT('v', seq), seq / 4, '2026-01-02 03:04:05.678901', '2026-01-02'"
             " FROM seq_1_to_500",
         )
