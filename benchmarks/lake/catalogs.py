@@ -1,5 +1,5 @@
-"""The same small merges in the lakehouse of the installation, in a REST catalog, and in one whose files are on S3: how
-long one takes, and how many requests to the catalog.
+"""The same small merges in the lakehouse of the installation, in a REST catalog, in one whose files are on S3, and in a
+folder of Delta tables: how long one takes, and how many requests to the catalog.
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from replicator.targets.iceberg.destination import LakeCatalog
 
 ROWS, KEYS, MERGES, WARM = 500_000, 1_000, 20, 3
+DELTA = "a folder of Delta tables"
 
 
 def run(world: World[Any], rows: int | None) -> list[Row]:
     """Merges in turn, so that all places meet what else the machine does."""
+    from replicator.targets.delta.destination import DeltaStore
+    from replicator.targets.delta.target import DeltaTarget
     from replicator.targets.iceberg.destination import lake_catalog
     from replicator.targets.iceberg.jvm import jvm
     from replicator.targets.iceberg.target import IcebergTarget
@@ -46,12 +49,17 @@ def run(world: World[Any], rows: int | None) -> list[Row]:
                 pool = spark(lake, lambda: bundles)
                 tables[name] = MergedTable(IcebergTarget(pool, storage(), "bench"), pool, "catalogs", rows or ROWS)
                 tables[name].merges(KEYS, WARM)
-            seconds: dict[str, list[float]] = {name: [] for name in places}
-            asked: dict[str, Counter[str]] = {name: Counter() for name in places}
+            store = DeltaStore(f"file://{world.folder}/delta")
+            tables[DELTA] = MergedTable(DeltaTarget(store, storage(), "bench"), None, "catalogs", rows or ROWS)
+            tables[DELTA].merges(KEYS, WARM)
+            seconds: dict[str, list[float]] = {name: [] for name in tables}
+            asked: dict[str, Counter[str]] = {name: Counter() for name in tables}
+            fronts = {name: front for name, (_, front) in places.items()}
             for _ in range(MERGES):
-                for name, (_, front) in places.items():
+                for name, table in tables.items():
+                    front = fronts.get(name)
                     before = Counter(front.counts if front else ())
-                    seconds[name] += tables[name].merges(KEYS, 1).seconds
+                    seconds[name] += table.merges(KEYS, 1).seconds
                     asked[name] += Counter(front.counts if front else ()) - before
         finally:
             jvm.stop()

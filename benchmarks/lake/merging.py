@@ -28,7 +28,7 @@ from replicator.staging.writer import SegmentWriter
 from replicator.state.journal import Segment, SegmentKind
 
 if TYPE_CHECKING:  # Spark is loaded when it is used
-    from replicator.targets.iceberg.target import IcebergTarget
+    from replicator.targets.base import Target
 
 SMALL, TIMES_LARGER = 5_000_000, 4
 BATCHES = (1_000, 10_000, 100_000)
@@ -125,7 +125,8 @@ def _day(table: MergedTable, merges: int) -> list[Row]:
 class MergedTable:
     """A table of the lake, and how many rows it must have."""
 
-    def __init__(self, target: IcebergTarget, pool: Any, name: str, rows: int) -> None:
+    def __init__(self, target: Target, pool: Any, name: str, rows: int) -> None:
+        """`pool`: of the sessions that read and compact; None where neither is asked for."""
         from replicator.targets.base import Create, TargetTable
         from webapp.replicators.staging import storage
 

@@ -121,7 +121,7 @@ class Trial:
                 if not self._future_lost.is_set():
                     reader.look()
                 self._judge(reader, late)
-                for lost in neighbour.missing():
+                for lost in neighbour.missing() if neighbourly else ():
                     self._differ(lost)
         self.result.faults += neighbour.did
         if not self.result.differences:

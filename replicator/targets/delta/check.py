@@ -18,7 +18,7 @@ from replicator.model.schema import SEQUENCE
 from replicator.sources.base import CheckResult, CheckStatus
 from replicator.targets.base import Position, TargetTable
 from replicator.targets.delta import schema_update
-from replicator.targets.delta.destination import BUILT_IN, DeltaStore, delta_store, folder, hosts
+from replicator.targets.delta.destination import BUILT_IN, DeltaStore, delta_store, folder, refuse_link_local
 from replicator.targets.delta.failures import explained
 from replicator.targets.delta.live_files import LiveFiles
 from replicator.targets.delta.table import OWNER, OpenTable, create, file_system
@@ -91,7 +91,8 @@ class _Probe:
     """A table of its own."""
 
     def __init__(self, store: DeltaStore) -> None:
-        hosts(store)
+        with explained(store):
+            refuse_link_local(store)
         self._store = store
         self._name = TargetTable(f"tidemark_test_{uuid.uuid4().hex[:12]}", "t")
         self.attempts: list[tuple[str, Callable[[], str]]] = [

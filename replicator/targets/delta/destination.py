@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from replicator.addresses import checked_host
+from replicator.addresses import resolved
 from replicator.errors import ConfigurationError
 from replicator.sources.base import FormField
 from replicator.targets.base import TargetTable
@@ -29,6 +29,7 @@ from replicator.targets.iceberg.destination import (
 )
 
 BUILT_IN = "built_in"
+HTTPS = 443
 MAX_FOLDER = 180  # characters: file systems take 255
 FOLDER = "delta"  # of the installation's own place
 # By itself delta-rs tries for three minutes; the engine tries again anyway.
@@ -200,7 +201,9 @@ def _required(given: Mapping[str, str], *names: str) -> list[str]:
     return [given[name] for name in names]
 
 
-def hosts(store: DeltaStore) -> list[str]:
-    """Of the addresses that the settings name."""
-    found = [urlsplit(value).hostname for name, value in store.options.items() if name.endswith(("endpoint", "url"))]
-    return [checked_host(one) for one in found if one]
+def refuse_link_local(store: DeltaStore) -> None:
+    """Also hosts whose name leads there.  ConfigurationError; OSError for a name that is not known."""
+    for name, value in store.options.items():
+        parts = urlsplit(value) if name.endswith(("endpoint", "base_url")) else None
+        if parts is not None and parts.hostname:
+            resolved(parts.hostname, parts.port or HTTPS)

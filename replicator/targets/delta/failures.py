@@ -45,7 +45,7 @@ _MEANINGS: Sequence[tuple[re.Pattern[str], type[TargetError], str, str]] = tuple
             "Free space at the location of the target's tables.",
         ),
         (
-            "error sending request|Connection refused|dns error|timed out|connect error|unreachable|tcp connect",
+            "error sending request|host name|Connection refused|dns error|timed out|connect error|unreachable",
             TargetError,
             "The store at {where} does not answer.",
             REACH,

@@ -54,15 +54,20 @@ def token(entry: Mapping[str, Any]) -> str:
     return str(json.loads(entry[SAID])["token"]) if SAID in entry else ""
 
 
-def read(
-    entries: Sequence[Mapping[str, Any]], number: Callable[[str], int | None], table: str
-) -> tuple[Position, int] | None:
+Said = tuple[Position, int]
+
+
+def read(entries: Sequence[Mapping[str, Any]], number: Callable[[str], int | None], table: str) -> Said | None:
     """The position, and when the table's files may go (0: it is not dropped); None for a table that has none.
 
     entries: of the log, the newest first; number: the version of an application id.
-    Raises TargetError where another program has turned the rows back.
+    Where another program has turned the rows back, the position is that of those rows; TargetError where the log does
+    not say it.
     """
+    newest: int | None = None  # of the versions that count
     for entry in entries:
+        if newest is not None and entry["version"] > newest:
+            continue
         if SAID in entry:
             said = json.loads(entry[SAID])
             at = Position(
@@ -70,12 +75,15 @@ def read(
             )
             return at, int(said["dropped"])
         if entry.get("operation") == "RESTORE":
-            message = f"{table} was restored to an older version by another program."
-            raise TargetError(message, remedy="Resnapshot the table.", table=table)
+            version = str(entry.get("operationParameters", {}).get("version", ""))
+            newest = int(version) if version.isdigit() else -1
+    if newest is not None:
+        message = f"{table} was restored to an older version by another program, and its log does not say which."
+        raise TargetError(message, remedy="Restore it to a recent version by its number.", table=table)
     return _from_numbers(number)
 
 
-def _from_numbers(number: Callable[[str], int | None]) -> tuple[Position, int] | None:
+def _from_numbers(number: Callable[[str], int | None]) -> Said | None:
     if (applied := number(APPLIED)) is None:
         return None
     size, load = number(LOAD) or 0, b""

@@ -28,7 +28,7 @@ from replicator.model.schema import SEQUENCE
 from replicator.model.types import DataType, decimal
 from replicator.targets.base import Position, TargetTable
 from replicator.targets.delta import position as positions
-from replicator.targets.delta.destination import DeltaStore
+from replicator.targets.delta.destination import DeltaStore, refuse_link_local
 from replicator.targets.delta.failures import explained
 from replicator.targets.delta.kind import NAMES
 from replicator.targets.iceberg.direct.file_systems import file_system as native_file_system
@@ -91,6 +91,7 @@ class OpenTable:
     def load_from(cls, store: DeltaStore, name: TargetTable, uri: str) -> OpenTable | None:
         """The same of a folder that is known."""
         with explained(store):
+            refuse_link_local(store)
             try:
                 found = DeltaTable(uri, storage_options=dict(store.options))
             except TableNotFoundError:

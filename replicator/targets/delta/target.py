@@ -28,7 +28,7 @@ from replicator.targets.base import (
 )
 from replicator.targets.delta import apply, dropped_tables, maintenance, schema_update
 from replicator.targets.delta.apply import SKIPPED, Outcome
-from replicator.targets.delta.destination import DeltaStore, hosts
+from replicator.targets.delta.destination import DeltaStore
 from replicator.targets.delta.kind import CAPABILITIES
 from replicator.targets.delta.merging import Counts
 from replicator.targets.delta.table import OWNER, OpenTable
@@ -47,7 +47,6 @@ class DeltaTarget:
         """`storage`: where segments lie; `replicator`: the id that marks its tables.  Nothing is read before the first
         use.
         """
-        hosts(store)
         self._store, self._storage, self._replicator, self._retention = store, storage, replicator, retention
         self._running: set[threading.Event] = set()
         self._lock = threading.Lock()
