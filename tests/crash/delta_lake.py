@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ class DeltaLake:
     kind = "delta"
 
     def __init__(self, folder: Path) -> None:
+        self.made = Counter[str]()  # a folder makes no trouble
         self.warehouse = f"file://{folder}"
         self.settings = {"store": "file", "location": self.warehouse}
 

@@ -40,6 +40,7 @@ HARMLESS = {
         "format_version",
         "bloom_filters",
     },
+    "delta": {"namespace_prefix"},
     "kafka": {"topic_prefix", "format", "envelope", "partitions", "replication_factor", "tombstones"},
 }
 VALUES = {
