@@ -10,7 +10,6 @@ from datetime import UTC
 import pyarrow as pa
 
 from replicator.errors import TargetError
-from replicator.faults import reach
 from replicator.folding import staged_changes
 from replicator.model.mode import BELOW, Mode
 from replicator.model.schema import COMMIT_TS, OPERATION, SEQUENCE, TableSchema
@@ -42,7 +41,7 @@ def append(storage: Storage, table: OpenTable, change: Append, stop: threading.E
                 yield staged_changes.as_read(batch, segment, table.mode)
 
     with files.discarded_on_failure():
-        reach("apply.read.after")
+        files.opened()
         count = files.rewrite({}, rows())
     files.commit(replace(at, loaded=change.loaded, item=item_of(change)))
     return "append", Counts(inserted=count)
@@ -72,7 +71,7 @@ def _unfolded(storage: Storage, files: LiveFiles, table: OpenTable, change: Merg
         for segment in change.segments:
             yield from staged_changes.unfolded(storage, segment, change.schema, table.position.applied)
 
-    reach("apply.read.after")
+    files.opened()
     return Counts(inserted=files.rewrite({}, rows()))
 
 
@@ -98,7 +97,7 @@ def _parts(storage: Storage, files: LiveFiles, table: OpenTable, change: Merge, 
     for part in staged_changes.parts(
         storage, change.segments, schema, table.position.applied, memory, timed=keeps, partial=schema.partial
     ):
-        reach("apply.read.after")
+        files.opened()
         files.go_on()
         counts += merging.merge(files, table, schema, part, emptied=change.emptied)
     return counts
@@ -121,7 +120,7 @@ def replace_all(storage: Storage, table: OpenTable, change: Replace, stop: threa
 
     something = bool(files.files)
     with files.discarded_on_failure():
-        reach("apply.read.after")
+        files.opened()
         if table.mode is not Mode.CHANGELOG:
             files.clear()
         count = files.rewrite({}, rows())
@@ -137,7 +136,7 @@ def delete_below(table: OpenTable, change: DeleteBelow, stop: threading.Event) -
         return SKIPPED, Counts()
     files = LiveFiles(table, stop)
     with files.discarded_on_failure():
-        reach("apply.read.after")
+        files.opened()
         match table.mode:
             case Mode.MIRROR:
                 how, counts = "delete", merging.delete_below(files, change.below)

@@ -165,6 +165,10 @@ class LiveFiles:
             self.discard()
             raise
 
+    def opened(self) -> None:
+        """The segments are open."""
+        reach("apply.read.after")
+
     def stage(self) -> None:
         """Rows are about to be written."""
         if not self._staged:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -209,24 +210,23 @@ class OpenTable:
     ) -> None:
         """Without retries delta-rs refuses whatever is not made of the newest version (`max_commit_retries`)."""
         token = uuid.uuid4().hex
-        try:
-            reach("apply.publish.before")
-        except Exception:
+        with _visible(discard):
+            try:
+                act(_properties(at, dropped, token, numbers or {}, same_rows=same_rows))
+            except Exception as error:
+                if not self._is_done(token, discard):
+                    if self._overtaken() or "Failed to commit transaction" in str(error):
+                        message = f"Another program committed to {self.name} in the meantime."
+                        raise TargetConflict(message, table=str(self.name)) from None
+                    with explained(self.store):
+                        raise
+
+    def _is_done(self, token: str, discard: Callable[[], None]) -> bool:
+        """Was a commit done that raised an error?  `discard` where it certainly was not."""
+        done = self._is_there(token)
+        if done is False:
             discard()
-            raise
-        try:
-            act(_properties(at, dropped, token, numbers or {}, same_rows=same_rows))
-        except Exception as error:
-            done = self._is_there(token)
-            if not done:
-                if done is not None:
-                    discard()
-                if self._overtaken() or "Failed to commit transaction" in str(error):
-                    message = f"Another program committed to {self.name} in the meantime."
-                    raise TargetConflict(message, table=str(self.name)) from None
-                with explained(self.store):
-                    raise
-        reach("apply.publish.after")
+        return bool(done)
 
     def _is_there(self, token: str) -> bool | None:
         """Does the log have the commit?  None where it does not say: an answer may have been lost."""
@@ -262,6 +262,18 @@ class OpenTable:
             raise TargetConflict(message, table=str(self.name))
 
 
+@contextmanager
+def _visible(discard: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Inside the block a commit is made.  `discard` where it is not even begun."""
+    try:
+        reach("apply.publish.before")
+    except Exception:
+        discard()
+        raise
+    yield
+    reach("apply.publish.after")
+
+
 def create(
     store: DeltaStore,
     name: TargetTable,
@@ -272,24 +284,24 @@ def create(
 ) -> None:
     """A log's first version.  TargetConflict where there is a log by now."""
     token = uuid.uuid4().hex
-    reach("apply.publish.before")
-    with explained(store):
-        if urlsplit(store.location).scheme == "file":
-            local_path(store.uri(name)).mkdir(parents=True, exist_ok=True)
-    try:
-        DeltaTable.create(
-            store.uri(name), Schema.from_arrow(arrow), configuration=configuration,
-            storage_options=dict(store.options), commit_properties=_properties(at, dropped, token, {}),
-            raise_if_key_not_exists=False,
-        )  # fmt: skip
-    except Exception:
-        found = OpenTable.load(store, name)
-        if found is None:
-            with explained(store):
-                raise
-        if token not in map(positions.token, found.delta.history(positions.ENTRIES)):
-            raise TargetConflict(f"{name} was created by another worker.", table=str(name)) from None
-    reach("apply.publish.after")
+    with _visible():
+        with explained(store):
+            refuse_link_local(store)
+            if urlsplit(store.location).scheme == "file":
+                local_path(store.uri(name)).mkdir(parents=True, exist_ok=True)
+        try:
+            DeltaTable.create(
+                store.uri(name), Schema.from_arrow(arrow), configuration=configuration,
+                storage_options=dict(store.options), commit_properties=_properties(at, dropped, token, {}),
+                raise_if_key_not_exists=False,
+            )  # fmt: skip
+        except Exception:
+            found = OpenTable.load(store, name)
+            if found is None:
+                with explained(store):
+                    raise
+            if token not in map(positions.token, found.delta.history(positions.ENTRIES)):
+                raise TargetConflict(f"{name} was created by another worker.", table=str(name)) from None
 
 
 def file_system(store: DeltaStore, uri: str) -> pafs.FileSystem:
