@@ -24,16 +24,16 @@ FILE_BYTES = 512 * 1024 * 1024  # of rows in memory; a fraction of it in the fil
 
 @dataclass(frozen=True)
 class Written:
-    """A file that nobody names yet.
+    """A file that nobody names yet; of a deletion vector, with where in it the vector is (first byte, length).
 
-    metadata: its footer.  blob: of a deletion vector, where in the file it is (first byte, length).
+    metadata: the footer of a data file.
     """
 
     uri: str
     rows: int
     size: int
-    metadata: pq.FileMetaData | None = None
     blob: tuple[int, int] | None = None
+    metadata: pq.FileMetaData | None = None
 
     @property
     def place(self) -> tuple[str, int]:
@@ -73,7 +73,7 @@ class ParquetFiles:
         """Where the block fails there is no file.  Raises StorageFull, TargetError."""
         path, filtered = self._inside(uri), {"ndv": group_rows, "fpp": FALSE_POSITIVES}
         with translated(uri):
-            self._make_folder(path)
+            self.make_folder(path)
             try:
                 with pq.ParquetWriter(
                     path,
@@ -95,10 +95,6 @@ class ParquetFiles:
                     self._fs.delete_file(path)
                 raise
 
-    def _make_folder(self, path: str) -> None:
-        if isinstance(self._fs, FOLDERS):  # an object store has none: it would be an empty object for each
-            self._fs.create_dir(str(PurePosixPath(path).parent), recursive=True)
-
     def size(self, uri: str) -> int:
         """Bytes."""
         with translated(uri):
@@ -117,6 +113,11 @@ class ParquetFiles:
         with self.writer(uri, rows.schema, group_rows=min(rows.num_rows, ROW_GROUP_ROWS)) as file:
             file.write_table(rows, row_group_size=ROW_GROUP_ROWS)
         return Written(uri, rows.num_rows, self.size(uri))
+
+    def make_folder(self, path: str) -> None:
+        """Where a file needs one; an object store has none: it would be an empty object for each."""
+        if isinstance(self._fs, FOLDERS):
+            self._fs.create_dir(str(PurePosixPath(path).parent), recursive=True)
 
 
 def shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -146,7 +147,7 @@ def write_stream(
                 file.write_table(group, row_group_size=len(group))
                 count, size = count + len(group), size + group.nbytes
                 group = next(groups, None)
-        found.append(Written(uri, count, files.size(uri), file.writer.metadata))
+        found.append(Written(uri, count, files.size(uri), metadata=file.writer.metadata))
     return found
 
 

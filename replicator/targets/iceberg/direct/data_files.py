@@ -51,7 +51,7 @@ class LakeFiles(ParquetFiles):
         content, places = puffin(rows)
         path = self._inside(uri)
         with translated(uri):
-            self._make_folder(path)
+            self.make_folder(path)
             try:
                 with self._fs.open_output_stream(path, compression=None) as stream:
                     stream.write(content)
