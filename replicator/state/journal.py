@@ -5,7 +5,7 @@ One transaction per `Journal.commit` (invariant 2).  A file in staging without a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -300,6 +300,11 @@ class Journal(Protocol):
         ...
 
 
+def own_names(table: TableId) -> tuple[str, str]:
+    """Namespace and name that are the source's own."""
+    return table.database, table.name
+
+
 @dataclass(frozen=True, slots=True)
 class ApplyTable:
     """What the apply loop knows of a table.
@@ -310,7 +315,7 @@ class ApplyTable:
     schema_version: the newest version known (0: none yet).
     applied, loaded: as far as the journal knows; the target may be ahead of it (invariant 3).
     target_name: the target that the table's present name asks for, or, `own`, that somebody chose for it; a load that
-    begins again goes there.
+    begins again goes there.  target_name_as: what it would ask for under another name of the source's table.
     others: generations of the replicator's other tables; a target table of one of them is not ours to replace.
     mode: of this generation.
     reload_from: the sequence number at which the present run began; -1 where there is none.
@@ -332,6 +337,7 @@ class ApplyTable:
     schema_version: int
     attempt: int = 0
     target_name: tuple[str, str] = ("", "")
+    target_name_as: Callable[[TableId], tuple[str, str]] = field(default=own_names, compare=False)
     own: bool = False
     others: Container[str] = frozenset()
     mode: Mode = Mode.MIRROR

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from replicator.model.identifiers import TableId
 from replicator.model.retention import Retention
 from replicator.model.types import DataType
 from replicator.sources.base import CheckResult, FormField
@@ -14,6 +15,7 @@ from replicator.staging.storage import Storage
 from replicator.targets.base import Capabilities, Target
 from replicator.targets.iceberg.destination import LakeCatalog
 from replicator.targets.identifiers import IdentifierPolicy
+from replicator.targets.routing import Routing
 
 if TYPE_CHECKING:
     from replicator.targets.iceberg.jvm.session import SparkPool
@@ -92,7 +94,7 @@ class TargetKind:
     """A plugin: how it is opened, what its forms ask for, what it can do.
 
     destination_form: how a destination is reached; form: what each replicator sets for itself.
-    valid: ConfigurationError for settings, of both forms together, that make no sense.
+    valid: ConfigurationError for settings, of both forms together, that make no sense to this kind.
     check: tries them out, the replicator's at their defaults where there are none; None where there is nothing to try.
     written: does the place have what was written there before?
     namespace: that of a database's tables; place: tells destinations of one kind apart in which the same names are
@@ -137,6 +139,16 @@ class TargetKind:
     def at(self, settings: Settings) -> TargetKind:
         """The kind as a destination with these settings has it."""
         return replace(self, identifiers=self.identifiers_at(settings)) if self.identifiers_at else self
+
+    def check_settings(self, settings: Settings) -> None:
+        """ConfigurationError for settings, of both forms together, that make no sense."""
+        self.valid(settings)
+        Routing.of(settings)
+
+    def table_name(self, settings: Settings, table: TableId) -> tuple[str, str]:
+        """Namespace and name in the target: by the routing rules, or by the source's names."""
+        namespace, name = Routing.of(settings).route(table) or (self.namespace(settings, table.database), table.name)
+        return self.identifiers.legal(namespace), self.identifiers.legal(name)
 
     @property
     def settings(self) -> Sequence[FormField]:

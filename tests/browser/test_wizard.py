@@ -47,6 +47,11 @@ def test_from_a_new_connection_to_a_started_replicator(visit: Callable[..., Visi
     _next(visitor, "target")
     page.fill("#id_namespace_prefix", "lake_")
     page.locator("#target-names", has_text="lake_shop").wait_for()
+    page.fill("#id_routing", "shop.{1}: x")
+    page.locator("#target-names li").first.wait_for(state="detached")
+    page.fill("#id_routing", "shop.o*s: sales.o_{1}\narchive.events_*: events.at_{1}")
+    for name in ("sales.o_*", "lake_shop.*", "events.at_00010"):
+        page.locator("#target-names li", has_text=name).wait_for()
     assert visitor.axe() == []
     _next(visitor, "options")
     page.fill("#id_name", "wizard made")
@@ -75,7 +80,9 @@ def test_from_a_new_connection_to_a_started_replicator(visit: Callable[..., Visi
     made = Replicator.objects.get(name="wizard made")
     assert made.desired == "running"
     chosen = {name: value for name, value in made.target.items() if value}
-    assert (made.destination.kind, chosen) == ("iceberg", {"namespace_prefix": "lake_"})
+    rules = "shop.o*s: sales.o_{1}\narchive.events_*: events.at_{1}"
+    assert (made.destination.kind, chosen) == ("iceberg", {"namespace_prefix": "lake_", "routing": rules})
+    assert set(made.tables.filter(database="archive").values_list("target_namespace", flat=True)) == {"events"}
     assert made.parsed_options.ddl_policy["drop_column"] == "ignore"
     assert made.parsed_options.slo_minutes == 2
     lines = [(s.database, s.table, s.excluded) for s in made.selection.all()]

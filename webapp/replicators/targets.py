@@ -8,6 +8,7 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from replicator.errors import ConfigurationError
+from replicator.model.identifiers import TableId
 from replicator.model.mode import Mode
 from replicator.sources.base import CheckResult
 from replicator.state.journal import DdlAction
@@ -56,7 +57,7 @@ def checked_settings(destination: Destination, target: Mapping[str, Any]) -> dic
     kind = target_kind(destination.kind)
     try:
         public, _ = split(kind.form, _plain(target))
-        kind.valid({**full_config(destination), **public})
+        kind.check_settings({**full_config(destination), **public})
     except ConfigurationError as error:
         error.message = error.message if error.message.startswith("target: ") else f"target: {error.message}"
         raise
@@ -67,7 +68,7 @@ def _plain(target: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: YES_NO.get(value, value) if isinstance(value, bool) else value for name, value in target.items()}
     if odd := next((name for name, value in given.items() if not isinstance(value, str | int | None)), None):
         raise ConfigurationError(f"target: {odd} must be a single-line string or a number.")
-    return given
+    return {name: "\n".join(value.splitlines()) if isinstance(value, str) else value for name, value in given.items()}
 
 
 def refuse_options(kind: TargetKind, options: ReplicatorOptions) -> None:
@@ -133,7 +134,7 @@ def check_target(target: Mapping[str, Any]) -> list[CheckResult]:
     kind = target_kind(str(given.pop("kind", "") or registry.DEFAULT))
     public, secret = split(kind.settings, given)
     values = {**public, **secret}
-    kind.valid(values)
+    kind.check_settings(values)
     return without_secrets(kind.check(values) if kind.check else [])
 
 
@@ -173,11 +174,9 @@ def target_settings(replicator: Replicator) -> dict[str, Any]:
     }
 
 
-def target_name(replicator: Replicator, database: str, table: str) -> tuple[str, str]:
-    """(namespace, name) in the target that a table's own names give."""
-    kind = kind_of(replicator)
-    legal = kind.identifiers.legal
-    return legal(kind.namespace(replicator.target, database)), legal(table)
+def target_name(replicator: Replicator, table: TableId) -> tuple[str, str]:
+    """(namespace, name) in the target by the routing rules, or the table's own names."""
+    return kind_of(replicator).table_name(replicator.target, table)
 
 
 def same_place(one: Replicator, other: Replicator) -> bool:

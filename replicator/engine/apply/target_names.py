@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from replicator.engine.apply.table_session import TableSession
 from replicator.errors import TargetConflict
+from replicator.model.identifiers import TableId
 from replicator.state.journal import EventKind, Segment, TableEvent
 from replicator.targets.base import Drop, Position, Rename, TargetTable
 
@@ -93,9 +94,7 @@ class TargetNames:
         return position
 
     def _renamed(self, event: TableEvent) -> TargetTable:
-        database, name = event.detail["new"]
-        prefix = self._session.table.target_name[0].removesuffix(self._session.table.table.database)
-        return TargetTable(prefix + database, name)
+        return TargetTable(*self._session.table.target_name_as(TableId(*event.detail["new"])))
 
     def _temporary(self, name: TargetTable) -> TargetTable:
         """In its place, and no other table's."""

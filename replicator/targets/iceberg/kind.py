@@ -32,6 +32,7 @@ from replicator.targets.iceberg.layout import (
 from replicator.targets.iceberg.table.type_names import iceberg_type
 from replicator.targets.identifiers import IdentifierPolicy
 from replicator.targets.kind import Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
+from replicator.targets.routing import ROUTING, ROUTING_EFFECT, ROUTING_FIELD
 
 if TYPE_CHECKING:
     from replicator.verification import CatalogConfig
@@ -70,14 +71,19 @@ FORM = (
         choices=(("no", "no"), ("yes", "of the key's columns")),
         help="Readers that look for single keys skip files and row groups; files get larger.",
     ),
+    ROUTING_FIELD,
 )  # fmt: skip
 MAX_HIVE_NAME = 128  # characters, of what a Hive Metastore stores
-EFFECTS = {
-    field.name: "Takes effect within a minute. The catalog must have the tables written so far."
-    for field in DESTINATION_FORM
-} | dict.fromkeys(
-    (PARTITION_BY, SORT_BY, PROPERTIES, FORMAT_VERSION, BLOOM_FILTERS),
-    "Takes effect within minutes, for files that are written from then on.",
+EFFECTS = (
+    {
+        field.name: "Takes effect within a minute. The catalog must have the tables written so far."
+        for field in DESTINATION_FORM
+    }
+    | dict.fromkeys(
+        (PARTITION_BY, SORT_BY, PROPERTIES, FORMAT_VERSION, BLOOM_FILTERS),
+        "Takes effect within minutes, for files that are written from then on.",
+    )
+    | {ROUTING: ROUTING_EFFECT}
 )
 CAPABILITIES = Capabilities(jvm=True, upkeep=True, verified=True)
 

@@ -39,9 +39,10 @@ HARMLESS = {
         "table_properties",
         "format_version",
         "bloom_filters",
+        "routing",
     },
-    "delta": {"namespace_prefix"},
-    "kafka": {"topic_prefix", "format", "envelope", "partitions", "replication_factor", "tombstones"},
+    "delta": {"namespace_prefix", "routing"},
+    "kafka": {"topic_prefix", "format", "envelope", "partitions", "replication_factor", "tombstones", "routing"},
 }
 VALUES = {
     "host": "rogue.example", "port": 1, "user": "other", "database": "other", "ca": "", "tls": "",

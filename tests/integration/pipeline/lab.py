@@ -87,11 +87,16 @@ class Lab:
         return existing or connections.create_connection(name=self.name, kind="mysql", config=config, user=None)
 
     def replicate(
-        self, *tables: str, options: dict[str, Any] | None = None, start: bool = True, to: Destination | None = None
+        self,
+        *tables: str,
+        options: dict[str, Any] | None = None,
+        start: bool = True,
+        to: Destination | None = None,
+        **target: str,
     ) -> Replicator:
         """A replicator of these tables; none: of the whole database with the tables it will get later.
 
-        to: a destination; None: the lakehouse of the installation.
+        to: a destination; None: the lakehouse of the installation.  target: settings of the replicator's target.
         """
         selection = [SelectionEntry(self.database, table) for table in tables] or [SelectionEntry(self.database)]
         return services.create_replicator(
@@ -100,6 +105,7 @@ class Lab:
             selection=selection,
             options=options or {},
             destination=to,
+            target=target,
             user=None,
             start=start,
         )

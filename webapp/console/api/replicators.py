@@ -165,6 +165,7 @@ class ReplicatorViewSet(ApiViewSet):
             selection=serializers.entries(body["selection"]),
             options=serializers.parsed(body["options"]),
             target=place.plugin if place else target_kind(registry.DEFAULT),
+            settings=body["target"],
         )
         return Response(listed(serializers.TableAssessmentSerializer, found))
 

@@ -147,17 +147,6 @@ def parsed(values: dict[str, Any], base: ReplicatorOptions | None = None) -> Rep
     return (base or ReplicatorOptions()).changed(values)
 
 
-class AssessSerializer(serializers.Serializer[None]):
-    """What a replicator would take."""
-
-    connection = serializers.PrimaryKeyRelatedField(queryset=Connection.objects.all())
-    destination = serializers.PrimaryKeyRelatedField(
-        queryset=Destination.objects.all(), required=False, help_text="Left out: the lakehouse of this installation"
-    )
-    selection = SelectionSerializer(many=True, allow_empty=False)
-    options = OptionsSerializer(required=False, default=dict)
-
-
 class TargetSerializer(serializers.Serializer[None]):
     """What a replicator sets of its target, as /destination-kinds/ lists it.
 
@@ -172,7 +161,7 @@ class TargetSerializer(serializers.Serializer[None]):
         }
         for kind in KINDS.values():
             for one in kind.settings:
-                found[one.name] = _setting(one, kind.title)
+                found[one.name] = _setting(one, "" if one.name in found else kind.title)
         return found
 
     def to_internal_value(self, data: Any) -> Any:
@@ -182,8 +171,22 @@ class TargetSerializer(serializers.Serializer[None]):
         return super().to_internal_value(data)
 
 
+class AssessSerializer(serializers.Serializer[None]):
+    """What a replicator would take."""
+
+    connection = serializers.PrimaryKeyRelatedField(queryset=Connection.objects.all())
+    destination = serializers.PrimaryKeyRelatedField(
+        queryset=Destination.objects.all(), required=False, help_text="Left out: the lakehouse of this installation"
+    )
+    selection = SelectionSerializer(many=True, allow_empty=False)
+    options = OptionsSerializer(required=False, default=dict)
+    target = TargetSerializer(required=False, default=dict, help_text="What the replicator sets of its target")
+
+
 def _setting(one: FormField, title: str) -> serializers.Field[Any, Any, Any, Any]:
-    common: dict[str, Any] = {"required": False, "write_only": one.secret, "help_text": f"{title}: {one.label}"}
+    """title: of the kind of destination; empty for what several have."""
+    label = f"{title}: {one.label}" if title else one.label
+    common: dict[str, Any] = {"required": False, "write_only": one.secret, "help_text": label}
     if one.kind == "number":
         return serializers.IntegerField(**common)
     if {value for value, _ in one.choices} == {"yes", "no"}:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from django.contrib import messages
@@ -13,9 +14,12 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
 from replicator.errors import ConfigurationError, TidemarkError
+from replicator.model.identifiers import TableId, TablePattern
 from replicator.sources.registry import KINDS
+from replicator.targets.identifiers import IdentifierPolicy
 from replicator.targets.kind import TargetKind
 from replicator.targets.registry import target_kind
+from replicator.targets.routing import Routing
 from webapp.connections import selectors as connections
 from webapp.connections.forms import PREFIX, ConnectionForm, SettingsForm
 from webapp.connections.presentation import check_lines, check_summary
@@ -30,6 +34,7 @@ from webapp.destinations.models import Destination
 from webapp.destinations.services import built_in, refuse_failed
 from webapp.destinations.views import PAGES as DESTINATION_PAGES
 from webapp.replicators import services
+from webapp.replicators.selection.entries import WILD
 from webapp.replicators.targets import check_target, checked_settings
 from webapp.web.responses import user_of
 
@@ -197,16 +202,28 @@ def _decided(
 
 
 def _target_names(wizard: Wizard, kind: TargetKind, settings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    selected, legal = wizard.selected, kind.identifiers.legal
+    """Names in the source and in the target; empty while the routing rules make no sense."""
+    try:
+        routing = Routing.of(settings)
+    except ConfigurationError:
+        return []
+    selected = wizard.selected
+    wide = [TablePattern(database, "*") for database in sorted(selected.databases)]
+    wide += [TablePattern(one.database, one.table) for one in selected.patterns if not one.excluded]
+    tables: list[TableId] = []
+    for pattern in wide:
+        tables += [table for table in routing.patterns(pattern.database) if pattern.matches(table)]
+        tables.append(TableId(pattern.database, pattern.pattern))
+    tables += sorted(selected.tables)[:NAMES_SHOWN]
+    return [(str(table), _shown_name(kind, settings, table)) for table in list(dict.fromkeys(tables))[:NAMES_SHOWN]]
 
-    def namespace(database: str) -> str:
-        return legal(kind.namespace(settings, database))
 
-    whole = [(f"{name}.*", f"{namespace(name)}.*") for name in sorted(selected.databases)]
-    whole += [(str(one), f"{namespace(one.database)}.{one.table}") for one in selected.patterns if not one.excluded]
-    tables = sorted(selected.tables)[: NAMES_SHOWN + 1]
-    single = [(str(table), f"{namespace(table.database)}.{legal(table.name)}") for table in tables]
-    return (whole + single)[:NAMES_SHOWN]
+def _shown_name(kind: TargetKind, settings: Mapping[str, Any], table: TableId) -> str:
+    """Of a table, or of a pattern, in which stars stay."""
+    if not set(table.name) & set(WILD):
+        return ".".join(kind.table_name(settings, table))
+    namespace, name = replace(kind, identifiers=IdentifierPolicy()).table_name(settings, table)
+    return f"{namespace if set(namespace) & set(WILD) else kind.identifiers.legal(namespace)}.{name}"
 
 
 def _options_form(wizard: Wizard, data: QueryDict | None = None) -> OptionsForm:

@@ -38,6 +38,7 @@ TITLES = {
 }
 CATALOG_SECONDS = 60
 ASSESSMENT_SECONDS = 600
+ASSESSED = ("connection", "destination", "target", "selection", "options")  # what an assessment depends on
 
 
 @dataclass
@@ -133,7 +134,7 @@ class Wizard:
     @property
     def fingerprint(self) -> str:
         """Of everything that the assessment depends on."""
-        kept = {name: self.data.get(name) for name in ("connection", "destination", "selection", "options", "accepted")}
+        kept = {name: self.data.get(name) for name in (*ASSESSED, "accepted")}
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
 
     def databases(self) -> list[DatabaseInfo]:
@@ -148,15 +149,18 @@ class Wizard:
 
     def assess(self, *, fresh: bool = False) -> Sequence[TableAssessment]:
         """Of the selected tables, remembered until the selection or the options change."""
-        kept = json.dumps(
-            {name: self.data.get(name) for name in ("connection", "destination", "selection", "options")},
-            sort_keys=True,
-        )
+        kept = json.dumps({name: self.data.get(name) for name in ASSESSED}, sort_keys=True)
         key = f"assessment:{self.user.pk}:{hashlib.sha256(kept.encode()).hexdigest()}"
         found: Sequence[TableAssessment] | None = None if fresh else cache.get(key)
         if found is None:
             entries = self.selected.entries()
-            found = assess(connection=self.source, selection=entries, options=self.options, target=self.kind)
+            found = assess(
+                connection=self.source,
+                selection=entries,
+                options=self.options,
+                target=self.kind,
+                settings=self.target,
+            )
             cache.set(key, found, ASSESSMENT_SECONDS)
         return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from replicator.errors import TableError
 from replicator.model.change import Cascade
@@ -18,6 +19,7 @@ from replicator.sources.registry import source_kind
 from replicator.state.journal import DDL_OPERATIONS
 from replicator.targets.iceberg.kind import ICEBERG
 from replicator.targets.kind import FULL, NONE, PARTIAL, TargetKind
+from replicator.targets.routing import Routing
 from webapp.connections.models import Connection
 from webapp.connections.selectors import opened
 from webapp.replicators.options import ReplicatorOptions
@@ -58,9 +60,12 @@ def assess(
     selection: Sequence[SelectionEntry],
     options: ReplicatorOptions,
     target: TargetKind = ICEBERG,
+    settings: Mapping[str, Any] | None = None,
 ) -> list[TableAssessment]:
     """One per selected table that exists or was named, by name; before them one per database or pattern that takes
-    nothing.  Raises SourceError where the source cannot be asked.
+    nothing.  Raises SourceError where the source cannot be asked; ConfigurationError for settings that make no sense.
+
+    settings: what the replicator sets of its target.
     """
     with opened(connection) as source:
         selection = under(source.names(), selection)
@@ -85,6 +90,7 @@ def assess(
         )
         for table in names
     ]
+    assessed = _with_names(assessed, target, settings or {})
     said = {(entry.database, entry.table): entry.mode for entry in selection if entry.mode}
     modes = {t: Mode(said.get((t.database, t.name)) or said.get((t.database, "")) or options.mode) for t in names}
     assessed = [
@@ -101,6 +107,32 @@ def assess(
         _takes_nothing(entry) for entry in selection if entry.wide and not entry.excluded and not _takes(entry, found)
     ]
     return [*nothing, *(_with_cascades(one, cascades, found) for one in assessed)]
+
+
+def _with_names(
+    assessed: Sequence[TableAssessment], target: TargetKind, settings: Mapping[str, Any]
+) -> list[TableAssessment]:
+    """What each is called in the target; two tables cannot be written to one."""
+    routing = Routing.of(settings)
+    places: dict[tuple[str, str], list[TableId]] = {}
+    for one in assessed:
+        places.setdefault(target.table_name(settings, one.table), []).append(one.table)
+    found = []
+    for one in assessed:
+        place = target.table_name(settings, one.table)
+        others = [str(table) for table in places[place] if table != one.table]
+        reasons, support = [], one.support
+        if others:
+            reasons = [
+                f"{one.table} and {others[0]} would both be written to {'.'.join(place)}. Change the routing rules."
+            ]
+            support = NONE
+        elif routing.route(one.table) is None and target.identifiers.legal(one.table.name) != one.table.name:
+            reasons = [f"The table is called {place[1]} in {target.title}."]
+        elif routing.route(one.table) is not None:
+            reasons = [f"The table is called {'.'.join(place)} in {target.title}."]
+        found.append(replace(one, support=support, reasons=(*one.reasons, *reasons)))
+    return found
 
 
 def _takes(entry: SelectionEntry, found: Collection[TableId]) -> bool:
@@ -194,7 +226,7 @@ def _assess_table(
     if not schema.key:
         reasons.append("No key: rows are compared over all columns, and a snapshot reads the table in one chunk.")
     reasons += info.notes if info else ()
-    reasons += _target_reasons(table, target)
+    reasons += _target_reasons(target)
     absent = set(info.absent if info else ()) - left_out
     if absent:
         reasons.append(
@@ -213,14 +245,11 @@ def _assess_table(
     return TableAssessment(table, support, key, rows, size, columns, tuple(reasons))
 
 
-def _target_reasons(table: TableId, target: TargetKind) -> list[str]:
+def _target_reasons(target: TargetKind) -> list[str]:
     """What this kind of target does not do as the source does."""
-    reasons = []
-    if (named := target.identifiers.legal(table.name)) != table.name:
-        reasons.append(f"The table is called {named} in {target.title}.")
     if missing := sorted(set(DDL_OPERATIONS) - target.capabilities.ddl):
-        reasons.append(f"{target.title} cannot follow {', '.join(missing).replace('_', ' ')}: the table then stops.")
-    return reasons
+        return [f"{target.title} cannot follow {', '.join(missing).replace('_', ' ')}: the table then stops."]
+    return []
 
 
 def _assess_column(schema: TableSchema, name: str, options: ReplicatorOptions, target: TargetKind) -> ColumnAssessment:

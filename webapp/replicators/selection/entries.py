@@ -21,8 +21,7 @@ from webapp.connections.models import Connection
 from webapp.connections.secrets import seal, unseal
 from webapp.connections.selectors import describe, name_rule
 from webapp.replicators.models import Replicator, ReplicatorTable, TableSelection
-from webapp.replicators.selection.target_names import TargetName, checked_target_name, refuse_taken
-from webapp.replicators.targets import target_name
+from webapp.replicators.selection.target_names import TargetName, checked_target_name, refuse_taken, target_of
 
 SALT_BYTES = 32
 MAX_NAME_LENGTH = 255  # what the columns of the models hold
@@ -357,21 +356,6 @@ def modes_of(replicator: Replicator, **lines: Any) -> dict[tuple[str, str], str]
     """By database and table (empty: the database's own line) of these lines, as far as they say one."""
     found = replicator.selection.filter(**lines).exclude(mode="")
     return {(database, table): mode for database, table, mode in found.values_list("database", "table", "mode")}
-
-
-def target_of(replicator: Replicator, table: TableId) -> tuple[str, str]:
-    """(namespace, name) in the target: the database's name with the replicator's prefix, the table's own name."""
-    return target_name(replicator, table.database, table.name)
-
-
-def target_name_of(row: ReplicatorTable) -> tuple[str, str]:
-    """The target that was chosen for it, or that the row's present name asks for: namespace, name."""
-    if row.own_name:
-        return row.own_namespace, row.own_name
-    uid = row.replicator.uid
-    if row.target_namespace.startswith(f"{uid}."):  # made under a free name (webapp/worker/store/table_discovery.py)
-        return f"{uid}.{row.database}", row.name
-    return target_of(row.replicator, row.table_id)
 
 
 def ensure_table(replicator: Replicator, table: TableId, target_name: TargetName | None = None) -> ReplicatorTable:

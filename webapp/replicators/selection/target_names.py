@@ -1,4 +1,6 @@
-"""What the copy of a table is called in the target, where somebody has chosen that (`ReplicatorTable.own_name`)."""
+"""What the copy of a table is called in the target: by its names in the source, or as somebody has chosen
+(`ReplicatorTable.own_name`).
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,11 @@ from django.db.models import Q, QuerySet
 
 from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId
+from replicator.state.tables import TableState
+from replicator.targets.routing import Routing
 from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.replicators.targets import kind_of, same_place
+from webapp.replicators.targets import target_name as routed_name
 
 
 class TargetName(NamedTuple):
@@ -78,13 +83,24 @@ def owner_of(
 def refuse_taken(table: TableId, target_name: TargetName, replicator: Replicator) -> None:
     """ConfigurationError where a table that is new would be written to another's copy by its own names.
 
-    Of the same replicator, only a chosen name counts: others are still to follow their tables' renames.
+    Of the same replicator, only a name that was chosen, or that the routing rules give, counts: others are still to
+    follow their tables' renames.
     """
     same = ReplicatorTable.objects.filter(_chosen(target_name), replicator=replicator).first()
+    same = same or _routed_to(target_name, replicator, table)
     if other := same or owner_of(target_name, replicator, ReplicatorTable.objects.exclude(replicator=replicator)):
         whose = f"which the replicator {other.replicator.name} writes" if not same else f"the target table of {same}"
         message = f"{table} would be written to {target_name}, {whose}."
-        raise ConfigurationError(message, remedy="Set a different target prefix for this replicator.")
+        raise ConfigurationError(message, remedy="Change the routing rules or the target prefix of this replicator.")
+
+
+def _routed_to(target_name: TargetName, replicator: Replicator, but: TableId) -> ReplicatorTable | None:
+    """Another table that the routing rules lead to the same place; without rules, no two have one."""
+    if not Routing.of(replicator.target).rules:
+        return None
+    rows = ReplicatorTable.objects.filter(replicator=replicator, own_name="").exclude(state=TableState.DROPPED.value)
+    found = (row for row in rows.select_related("replicator__destination") if row.table_id != but)
+    return next((row for row in found if target_name_of(row) == target_name), None)
 
 
 def _called(target_name: TargetName) -> Q:
@@ -93,3 +109,54 @@ def _called(target_name: TargetName) -> Q:
 
 def _chosen(target_name: TargetName) -> Q:
     return Q(own_namespace=target_name.namespace, own_name=target_name.name)
+
+
+def target_of(replicator: Replicator, table: TableId) -> tuple[str, str]:
+    """(namespace, name) in the target: by the routing rules, else the database's name with the replicator's prefix, the
+    table's own name.
+    """
+    return routed_name(replicator, table)
+
+
+def target_name_of(row: ReplicatorTable) -> tuple[str, str]:
+    """The target that was chosen for it, or that the row's present name asks for: namespace, name."""
+    return (row.own_namespace, row.own_name) if row.own_name else target_name_as(row, row.table_id)
+
+
+def target_name_as(row: ReplicatorTable, table: TableId) -> tuple[str, str]:
+    """The target that the row asks for while its table is called so in the source, where none was chosen."""
+    if has_free_name(row):
+        return f"{row.replicator.uid}.{table.database}", table.name
+    return target_of(row.replicator, table)
+
+
+def has_free_name(row: ReplicatorTable) -> bool:
+    """Was it made under a name that no other table can have (webapp/worker/store/table_discovery.py)?"""
+    return row.target_namespace.startswith(f"{row.replicator.uid}.")
+
+
+def keep_target_names(replicator: Replicator, settings: Mapping[str, Any]) -> None:
+    """Before the settings of its target become these: tables that they would give another name keep the one that they
+    have, as if it was chosen.
+
+    A table that could not be made under its name, and has none yet, gets the one that the settings give.
+    """
+    kind = kind_of(replicator)
+    for row in ReplicatorTable.objects.filter(replicator=replicator, own_name="").select_for_update(no_key=True):
+        after = TargetName(*kind.table_name(settings, row.table_id))
+        before = TargetName(*target_of(replicator, row.table_id))
+        if before == after:
+            continue
+        if not has_free_name(row):
+            row.own_namespace, row.own_name = before
+        elif not row.made_load and _is_free(row.table_id, after, replicator):
+            row.target_namespace, row.target_name = after
+        row.save(update_fields=["own_namespace", "own_name", "target_namespace", "target_name"])
+
+
+def _is_free(table: TableId, target_name: TargetName, replicator: Replicator) -> bool:
+    try:
+        refuse_taken(table, target_name, replicator)
+    except ConfigurationError:
+        return False
+    return True

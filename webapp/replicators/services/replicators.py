@@ -25,6 +25,7 @@ from webapp.destinations.services import DESTINATIONS
 from webapp.replicators.models import Desired, Draft, Replicator, ReplicatorTable, Status
 from webapp.replicators.options import PACE, ReplicatorOptions, check_seconds
 from webapp.replicators.selection.entries import SelectionEntry, check_selection, rule_for, under, write_selection
+from webapp.replicators.selection.target_names import keep_target_names
 from webapp.replicators.services.tables import read_all_anew, try_again
 from webapp.replicators.signals import note
 from webapp.replicators.targets import kind_of, parted, refuse_options, wanted_target
@@ -100,6 +101,7 @@ def update_target(*, replicator: Replicator, target: Mapping[str, Any], user: Us
         DESTINATIONS.update(destination, config={**destination.config, **reach}, user=user)
         fresh.refresh_from_db()
     if changed:
+        keep_target_names(fresh, own)
         fresh.target = own
         fresh.plan_version += 1
         fresh.next_retry_at = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from django.db import connection
@@ -27,7 +27,7 @@ from webapp.monitoring.services import note
 from webapp.replicators import models
 from webapp.replicators.journal import segment_of
 from webapp.replicators.models import Replicator, ReplicatorTable, RunState
-from webapp.replicators.selection.entries import target_name_of
+from webapp.replicators.selection.target_names import target_name_as, target_name_of
 from webapp.replicators.services.tables import begin_run, clear_error
 from webapp.worker.failure.failures import table_attempt_failed
 from webapp.worker.store.applied_segments import mark_applied
@@ -386,6 +386,7 @@ class _OtherLoads:
 def _apply_table(row: ReplicatorTable, run: models.SnapshotRun | None, generations: Mapping[str, int]) -> ApplyTable:
     return ApplyTable(
         target_name=target_name_of(row),
+        target_name_as=partial(target_name_as, row),
         own=bool(row.own_name),
         others=_OtherLoads(generations, row.pk),
         table=row.table_id,

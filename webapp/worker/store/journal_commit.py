@@ -30,7 +30,7 @@ from webapp.monitoring.models import Stage
 from webapp.replicators import models
 from webapp.replicators.bulk import save_many
 from webapp.replicators.models import Replicator, ReplicatorTable
-from webapp.replicators.selection.entries import target_name_of
+from webapp.replicators.selection.target_names import has_free_name, target_name_as
 from webapp.replicators.selectors import table_set
 from webapp.replicators.services.partial_snapshots import plan_parts_anew
 from webapp.replicators.services.tables import OPEN_RUN, begin_run
@@ -201,7 +201,8 @@ class EntryWriter:
         entry, row = self.entry, self.rows.get(event.table)
         if row is None or (row.table_state is TableState.SKIPPED and event.kind is not EventKind.RENAME_TABLE):
             return
-        if event.kind is EventKind.CREATE_TABLE and event.table in entry.created:
+        refused = row.table_state is TableState.FAILED and has_free_name(row)  # its place in the target is taken
+        if event.kind is EventKind.CREATE_TABLE and event.table in entry.created and not refused:
             created(row, event.sequence)
             if row in self._awaiting:
                 row.tracked = False
@@ -313,7 +314,8 @@ def _make_room(row: Row) -> None:
 
     Its copy is dropped by who has that name then, unless it is called otherwise yet.
     """
-    if row.table_state is TableState.DROPPED and (row.target_namespace, row.target_name) != target_name_of(row):
+    moved = (row.target_namespace, row.target_name) != target_name_as(row, row.table_id)
+    if row.table_state is TableState.DROPPED and moved:
         row.name = f"{row.name[:200]}~{row.load[:8]}"
         row.save()
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -15,7 +16,8 @@ from replicator.state.tables import TableState
 from webapp.monitoring.models import Stage
 from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.replicators.selection.assessment import selected_tables
-from webapp.replicators.selection.entries import SelectionEntry, ensure_table, mode_of, modes_of, selected, target_of
+from webapp.replicators.selection.entries import SelectionEntry, ensure_table, mode_of, modes_of, selected
+from webapp.replicators.selection.target_names import target_of
 from webapp.replicators.services.tables import replan
 from webapp.worker.failure.failures import fail_table
 
@@ -69,7 +71,8 @@ def _make_rows(replicator: Replicator, found: Mapping[TableId, TableInfo | None]
     spaces = {namespace for namespace, _ in homes.values()}
     near = ReplicatorTable.objects.filter(Q(target_namespace__in=spaces) | Q(own_namespace__in=spaces))
     taken = {place for both in near.values_list(*PLACES) for place in (both[:2], both[2:])}
-    free = {table: home for table, home in homes.items() if home not in taken}
+    often = Counter(homes.values())
+    free = {table: home for table, home in homes.items() if home not in taken and often[home] == 1}
     modes = modes_of(replicator)
     fresh = [
         ReplicatorTable(
