@@ -116,3 +116,22 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         return re.compile(first, re.DOTALL)
     *middle, last = others
     return re.compile(f"{first}{''.join(f'(?>.*?{part})' for part in middle if part)}.*{last}", re.DOTALL)
+
+
+def pattern_captures(pattern: str, text: str) -> tuple[str, ...] | None:
+    """What each `*` and `?` of the pattern stands for, from the left; None where the text does not match.
+
+    A star stands for as little as it can, the last one for the rest.
+    """
+    found = _capturing(pattern).fullmatch(text)
+    return None if found is None else found.groups()
+
+
+@lru_cache(maxsize=1000)
+def _capturing(pattern: str) -> re.Pattern[str]:
+    """As `_compiled`."""
+    first, *others = ("".join("(.)" if one == "?" else re.escape(one) for one in part) for part in pattern.split("*"))
+    if not others:
+        return re.compile(first, re.DOTALL)
+    *middle, last = others
+    return re.compile(f"{first}{''.join(f'(?>(.*?){part})' for part in middle)}(.*){last}", re.DOTALL)

@@ -59,3 +59,5 @@ _COLUMNS: Mapping[Mode, Mapping[str, DataType]] = {
     Mode.HISTORY: {VALID_FROM: _TIME, VALID_TO: _TIME, CURRENT: _BOOLEAN},
     Mode.CHANGELOG: {OPERATION: _STRING, COMMIT_TS: _TIME, UNCHANGED: _STRING, BELOW: BIGINT},
 }
+# Names that no column of a table in any mode can have.
+OWN_COLUMNS = RESERVED.union(*_COLUMNS.values())

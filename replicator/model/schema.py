@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from replicator.errors import ConfigurationError
+from replicator.model.computed import Computed
 from replicator.model.identifiers import TableId
 from replicator.model.masks import Masked
 from replicator.model.types import DataType
@@ -32,7 +33,9 @@ CHANGE_FIELDS = (
 )
 UNCHANGED_FIELD = pa.field(UNCHANGED, pa.list_(pa.int32()), nullable=True)
 _STORED = frozenset({"catalog", "database", "table", "columns", "key", "partial", "identity", "comment"})
-_STORED_COLUMN = frozenset({"name", "type", "nullable", "source_type", "warning", "number", "masked", "comment"})
+_STORED_COLUMN = frozenset(
+    {"name", "type", "nullable", "source_type", "warning", "number", "masked", "comment", "computed"}
+)
 RESERVED = frozenset(field.name for field in CHANGE_FIELDS) | {"_batch_id", REPLACED, UNCHANGED}
 
 
@@ -40,6 +43,7 @@ RESERVED = frozenset(field.name for field in CHANGE_FIELDS) | {"_batch_id", REPL
 class Column:
     """`source_type` is the source's own text for the type (`int(10) unsigned`); `warning` says what is not full.
 
+    `computed`: what it is made of where the source's table does not have it; such columns stand behind all others.
     `number` tells a renamed column from a dropped and added one where the source numbers its columns (Postgres), else
     0; schemas that differ in it only are equal.
 
@@ -54,6 +58,7 @@ class Column:
     number: int = field(default=0, compare=False)
     masked: Masked | None = None
     comment: str = field(default="", compare=False)
+    computed: Computed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +124,7 @@ class TableSchema:
             | ({"number": c.number} if c.number else {})
             | ({"masked": c.masked.to_dict()} if c.masked else {})
             | ({"comment": c.comment} if c.comment else {})
+            | ({"computed": c.computed.to_dict()} if c.computed else {})
             for c in self.columns
         ]
         more = ({"partial": True} if self.partial else {}) | ({"identity": self.identity} if self.identity else {})
@@ -144,6 +150,7 @@ class TableSchema:
                     int(c.get("number", 0)),
                     Masked.from_dict(c["masked"]) if "masked" in c else None,
                     str(c.get("comment", "")),
+                    Computed.from_dict(c["computed"]) if "computed" in c else None,
                 )
                 for c in data["columns"]
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from replicator.model.computed_rules import ComputedColumns
 from replicator.model.identifiers import TableId, TablePattern
 from replicator.model.masks import Mask
 from replicator.model.row_filter import RowFilter
@@ -19,6 +20,7 @@ class TableSet:
     `excluded` wins over all others; `tables` wins over `excluded_patterns`, and these over `databases` and `patterns`.
     `excluded_columns` never names a key column.
     `masks`: by column; `row_filters`: which rows are taken; `salt`: what hashes begin with, a secret (invariant 8).
+    `computed`: columns that tables have in the target only, by their present names.
     """
 
     tables: frozenset[TableId] = frozenset()
@@ -30,6 +32,7 @@ class TableSet:
     masks: Mapping[TableId, Mapping[str, Mask]] = field(default_factory=dict)
     row_filters: Mapping[TableId, RowFilter] = field(default_factory=dict)
     salt: bytes = field(default=b"", repr=False)
+    computed: ComputedColumns = field(default_factory=ComputedColumns)
 
     def __contains__(self, table: object) -> bool:
         """True if the table is to be replicated."""

@@ -1,5 +1,5 @@
-"""A source of which nothing unmasked comes, and no row that is not taken: the ports of `replicator.sources.base` around
-another's.
+"""A source of which nothing unmasked comes, and no row that is not taken, with computed columns: the ports of
+`replicator.sources.base` around another's.
 
 Here, and nowhere else, rows are chosen and values masked: the log's changes and the snapshot's rows, before the engine
 has them.  What is told to the source (schemas that hold, schemas that rows were read under) is turned back into what it
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -34,8 +35,9 @@ from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
 from replicator.model.table_set import NameRule, TableSet
-from replicator.selection.masking import masked_rows, unmasked_schema
-from replicator.selection.taken import Taken, taken_of
+from replicator.selection.computing import without_computed
+from replicator.selection.masking import unmasked_schema
+from replicator.selection.taken import Taken, TakenTables
 from replicator.sources.base import (
     Catalog,
     CheckResult,
@@ -113,10 +115,14 @@ class SelectedSource:
         """Of masked rows."""
         return _SnapshotReader(self._source.snapshot_reader(replicator, options), self._taken())
 
-    def _taken(self) -> dict[TableId, Taken]:
+    def _taken(self) -> TakenTables:
         """Under the names that the source gives."""
-        tables = self.tables or TableSet()
-        return taken_of(self._source.names().selection(tables), self._whole_rows) if taken_of(tables) else {}
+        found = TakenTables(self.tables, self._whole_rows)
+        return (
+            TakenTables(self._source.names().selection(self.tables), self._whole_rows)
+            if self.tables and found
+            else found
+        )
 
     def cancel(self) -> None:
         """As the source."""
@@ -128,7 +134,7 @@ class SelectedSource:
 
 
 class _Catalog:
-    def __init__(self, catalog: Catalog, taken: Mapping[TableId, Taken]) -> None:
+    def __init__(self, catalog: Catalog, taken: TakenTables) -> None:
         self._catalog, self._taken = catalog, taken
 
     def databases(self) -> list[DatabaseInfo]:
@@ -153,7 +159,7 @@ class _Catalog:
 
 
 def _taken_schemas(
-    found: Mapping[TableId, TableSchema | TableError], taken: Mapping[TableId, Taken]
+    found: Mapping[TableId, TableSchema | TableError], taken: TakenTables
 ) -> dict[TableId, TableSchema | TableError]:
     return {table: _taken_schema(one, taken.get(table)) for table, one in found.items()}
 
@@ -168,7 +174,7 @@ def _taken_schema(found: TableSchema | TableError, taken: Taken | None) -> Table
 
 
 class _SnapshotReader:
-    def __init__(self, reader: SnapshotReader, taken: Mapping[TableId, Taken]) -> None:
+    def __init__(self, reader: SnapshotReader, taken: TakenTables) -> None:
         self._reader, self._taken = reader, taken
 
     def mark(self, token: str) -> None:
@@ -203,11 +209,11 @@ class _SnapshotReader:
 
 
 class _TakenRows:
-    """The rows of a chunk that are taken, masked; what became null is counted of these only."""
+    """The rows of a chunk that are taken, masked, with computed columns; what became null is counted of these only."""
 
     def __init__(self, chunk: Chunk, taken: Taken) -> None:
         self._chunk, self._taken = chunk, taken
-        self._schema = taken.schema(chunk.schema)
+        self._schema, self._read_at = taken.schema(chunk.schema), datetime.now(UTC)
         self._places: pa.Array | None = None
 
     def chunk(self) -> Chunk:
@@ -218,9 +224,11 @@ class _TakenRows:
             for batch in self._chunk.batches:
                 self._places = self._taken.places(batch, self._chunk.schema)
                 chosen = batch if self._places is None else batch.filter(self._places)
-                yield masked_rows(chosen, self._schema, self._taken.salt)
+                yield self._taken.rows(chosen, self._schema, self._read_at)
                 del batch, chosen
         except ValueDoesNotFit as error:
+            if not self._taken.hides:
+                raise
             raise _unsaid(self._schema.table, error) from None
 
     def _replaced(self) -> pa.Array | None:
@@ -233,15 +241,15 @@ class _LogReader:
 
     def __init__(self, reader: LogReader, names: Callable[[], NameRule], whole_rows: str) -> None:
         self._reader, self._names, self._whole_rows = reader, names, whole_rows
-        self._taken: dict[TableId, Taken] = {}
+        self._taken = TakenTables()
         self._schemas: dict[TableId, tuple[TableSchema, TableSchema]] = {}
         self._failed: set[TableId] = set()
         self._at: Offset | None = None
 
     def read(self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> Iterator[LogMessage]:
         tables = self._names().selection(tables)
-        self._taken, self._at = taken_of(tables, self._whole_rows), start
-        plain = {table: unmasked_schema(schema) for table, schema in schemas.items()}
+        self._taken, self._at = TakenTables(tables, self._whole_rows), start
+        plain = {table: _plain(schema) for table, schema in schemas.items()}
         for message in self._reader.read(start, tables, plain):
             taken = self._message(message)
             del message  # invariant 9: nothing holds a batch while the next is read
@@ -256,18 +264,20 @@ class _LogReader:
         return self._reader.shows(evidence, transaction)
 
     def learned(self, shown: TableSchema, known: TableSchema) -> TableSchema | None:
-        """Not of rows that were read under other masks."""
+        """Not of rows that were read under other masks, or with other computed columns."""
         masks = {column.name: column.masked.mask for column in shown.columns if column.masked}
-        if masks != self._taken.get(shown.table, Taken()).masks:
+        computed = {column.name: column.computed for column in shown.columns if column.computed}
+        taken = self._taken.get(shown.table) or Taken()
+        if (masks, computed) != (taken.masks, taken.computed):
             return None
-        learned = self._reader.learned(unmasked_schema(shown), unmasked_schema(known))
+        learned = self._reader.learned(_plain(shown), _plain(known))
         return learned and replace(known, identity=learned.identity)
 
     def close(self) -> None:
         self._reader.close()
 
     def _message(self, message: LogMessage) -> LogMessage | None:
-        if not isinstance(message, KNOWN) and getattr(message, "table", None) in self._taken:
+        if not isinstance(message, KNOWN) and self._taken.get(getattr(message, "table", None)) is not None:
             return self._unknown(message)
         match message:
             case ChangeBatch():
@@ -275,9 +285,9 @@ class _LogReader:
             case SchemaChange():
                 self._at = message.offset
                 return self._change(message)
-            case TableFailed() if message.table in self._taken and isinstance(message.error, TELLING):
+            case TableFailed() if self._taken.hides(message.table) and isinstance(message.error, TELLING):
                 return replace(message, error=_unsaid(message.table, message.error))
-            case UndecodableRows() if message.table in self._taken:
+            case UndecodableRows() if self._taken.hides(message.table):
                 hidden = (
                     replace(row, error=_unsaid(message.table, row.error), data=b"", keys=()) for row in message.rows
                 )
@@ -313,8 +323,10 @@ class _LogReader:
             self._failed.discard(table)
         if table in self._failed:
             return None
-        if new is not None and table in self._taken and new not in self._taken:
-            self._taken[new] = self._taken[table]
+        if new is not None and self._taken.rename(
+            table, new
+        ):  # what is there has other columns: nothing would evolve it
+            change = replace(change, reload=True)
         taken = None if change.schema is None else self._taken.get(change.schema.table)
         if change.schema is None or taken is None:
             return change
@@ -335,6 +347,11 @@ class _LogReader:
         self._failed.add(table)
         assert self._at is not None
         return TableFailed(table, error, self._at)
+
+
+def _plain(schema: TableSchema) -> TableSchema:
+    """What the source knows of the table itself."""
+    return unmasked_schema(without_computed(schema))
 
 
 def _unsaid(table: TableId, error: TableError) -> ValueDoesNotFit:

@@ -16,6 +16,7 @@ from replicator.targets.base import Capabilities, Target
 from replicator.targets.iceberg.destination import LakeCatalog
 from replicator.targets.identifiers import IdentifierPolicy
 from replicator.targets.routing import Routing
+from replicator.targets.shared_settings import check_shared
 
 if TYPE_CHECKING:
     from replicator.targets.iceberg.jvm.session import SparkPool
@@ -143,7 +144,7 @@ class TargetKind:
     def check_settings(self, settings: Settings) -> None:
         """ConfigurationError for settings, of both forms together, that make no sense."""
         self.valid(settings)
-        Routing.of(settings)
+        check_shared(settings)
 
     def table_name(self, settings: Settings, table: TableId) -> tuple[str, str]:
         """Namespace and name in the target: by the routing rules, or by the source's names."""

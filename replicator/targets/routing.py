@@ -9,19 +9,9 @@ from functools import lru_cache
 from typing import Any
 
 from replicator.errors import ConfigurationError
-from replicator.model.identifiers import TableId, parse_name
-from replicator.sources.base import FormField
+from replicator.model.identifiers import TableId, parse_name, pattern_captures
 
 ROUTING = "routing"
-ROUTING_FIELD = FormField(
-    ROUTING, "Routing rules", "textarea", required=False, keeps_secret=True,
-    help="One line per table or pattern, the first that fits counts: shop_*.orders: sales.orders_{1}. {schema} and"
-    " {table} stand for the source’s names, {1}, {2}, … for what the stars and question marks stood for. The name is"
-    " complete: no prefix is added. Other tables are named by their schema and table.",
-)  # fmt: skip
-ROUTING_EFFECT = (
-    "Takes effect for tables that are added later. Tables that exist keep their names; change those on their pages."
-)
 _FORM = "`schema.table: namespace.name`"
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _WILD = re.compile(r"[*?]")
@@ -38,7 +28,7 @@ class Rule:
 
     def route(self, table: TableId) -> tuple[str, str] | None:
         """Namespace and name in the target; None where the rule does not fit."""
-        stars = [_captures(self.database, table.above), _captures(self.table, table.name)]
+        stars = [pattern_captures(self.database, table.above), pattern_captures(self.table, table.name)]
         if stars[0] is None or stars[1] is None:
             return None
         values = {"schema": table.database, "table": table.name}
@@ -63,7 +53,7 @@ class Routing:
 
     def patterns(self, database: str) -> list[TableId]:
         """Tables, or patterns of tables, of this database of which a rule says something."""
-        fits = [rule for rule in self.rules if _captures(rule.database, database) is not None]
+        fits = [rule for rule in self.rules if pattern_captures(rule.database, database) is not None]
         return [TableId(database, rule.table) for rule in fits]
 
 
@@ -87,21 +77,6 @@ def _rule(line: str) -> Rule:
             stand = ", ".join(f"{{{one}}}" for one in ["schema", "table", *map(str, range(1, stars + 1))])
             raise ConfigurationError(f"{ROUTING}: {which} in {line!r} stands for nothing; there are {stand}.")
     return rule
-
-
-def _captures(pattern: str, text: str) -> tuple[str, ...] | None:
-    found = _compiled(pattern).fullmatch(text)
-    return None if found is None else found.groups()
-
-
-@lru_cache(maxsize=1000)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """A star takes as little as it can and never more (the last one the rest), so each text is read once."""
-    first, *others = ("".join("(.)" if one == "?" else re.escape(one) for one in part) for part in pattern.split("*"))
-    if not others:
-        return re.compile(first, re.DOTALL)
-    *middle, last = others
-    return re.compile(f"{first}{''.join(f'(?>(.*?){part})' for part in middle)}(.*){last}", re.DOTALL)
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:

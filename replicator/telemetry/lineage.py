@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from replicator.model import mode as modes
+from replicator.model.computed import ComputedKind
 from replicator.model.mode import Mode
 from replicator.model.schema import COMMIT_TS, OPERATION, SEQUENCE, UNCHANGED, Column
 from replicator.model.types import BIGINT, DataType, Kind
@@ -238,9 +239,12 @@ def _line(
     was = (
         change.old.name if change is not None and change.fate is ColumnChange.RENAMED and change.old is not None else ""
     )
+    source, source_type = column.name, column.source_type
+    if column.computed is not None:
+        source, source_type = column.computed.value if column.computed.kind is ComputedKind.CAST else "", ""
     return FieldLine(
-        source=column.name,
-        source_type=column.source_type,
+        source=source,
+        source_type=source_type,
         type=column.type,
         target=column.name,
         target_type=target_type(column.type),
@@ -265,6 +269,8 @@ def _kept_line(life: ColumnHistory, target_type: Callable[[DataType], str]) -> F
 def value_notes(column: Column, policy: Policy, *, key: bool = False) -> tuple[str, ...]:
     """What happens to values that the column's type here cannot hold."""
     notes = [column.warning] if column.warning else []
+    if column.computed is not None:
+        return (f"computed: {column.computed}",)
     if column.masked is not None:
         return (f"masked before it is staged: {column.masked.mask}", *notes)
     if column.type.kind in TEMPORAL and policy.zero_dates:

@@ -20,6 +20,7 @@ from pyiceberg.catalog import Catalog
 from replicator.errors import TidemarkError
 from replicator.verification.cells import show
 from replicator.verification.changelog import counted, folded
+from replicator.verification.computed_columns import UNCHECKED
 from replicator.verification.digests import MARSHAL_VERSION, Row, difference, duplicates
 from replicator.verification.model import (
     CatalogConfig,
@@ -178,7 +179,9 @@ class _Comparison:
         before = check.kept() if check.report.rechecks and not check.report.truncated else None
         pair, report = check.pair, check.report
         table, target = self._describe(pair, report)
-        check.common = table.restrict([name for name in table.names if name in dict(target.columns)])
+        unchecked = {name for name, one in table.computed.items() if one["kind"] in UNCHECKED}
+        there = dict(target.columns).keys() - unchecked
+        check.common = table.restrict([name for name in table.names if name in there])
         check.keyed = bool(pair.key) and set(pair.key) <= set(check.common.names)
         check.named = check.keyed and pair.mode != CHANGELOG and not set(pair.key) & set(table.masks)
         found = self._whole(pair, check.common, target, report, keyed=check.keyed)

@@ -56,6 +56,8 @@ class TablePair:
     (docs/modes.md).
     `masks`: column → kind (null, fixed, partial, hash) and what it needs; `salt`: what hashes begin with.
     `row_filter`: conditions that hold for every row taken, each with column, operator and (as texts) values.
+    `computed`: column → kind (constant, cast, commit_time, offset, operation), type and value; of the last three
+    only the type is looked at.
     `still`: nothing changes the copy now (the table has failed, the replicator is stopped): it is looked at once.
     """
 
@@ -70,6 +72,7 @@ class TablePair:
     salt: bytes = field(default=b"", repr=False)
     row_filter: Sequence[Mapping[str, Any]] = ()
     still: bool = False
+    computed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.database}.{self.table}"

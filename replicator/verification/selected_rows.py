@@ -1,5 +1,5 @@
-"""What of the source's rows must be in the target: chosen, then masked; written from docs/selection.md and not the
-pipeline.
+"""What of the source's rows must be in the target: chosen, then masked, with computed columns; written from
+docs/selection.md and not the pipeline.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from decimal import Context, Decimal
 from typing import Any
 
 from replicator.verification.cells import Cell, show
+from replicator.verification.computed_columns import computing, with_computed
 from replicator.verification.model import TablePair
 from replicator.verification.row_filters import chooser
 from replicator.verification.source import Row, SourceReader, SourceTable
@@ -53,15 +54,15 @@ class TakenReader:
             (column, replace(how, iceberg=masked_type(pair.masks.get(column.name), how.iceberg)))
             for column, how in table.columns
         )
-        return replace(table, columns=columns, masks=masks, types=types)
+        return with_computed(replace(table, columns=columns, masks=masks, types=types), pair.computed)
 
     def read(self, pair: TablePair, table: SourceTable) -> Iterator[list[Row]]:
         """All rows that are taken, masked."""
-        return _taken(self._reader.read(pair, table), pair, table)
+        return _taken(self._reader.read(pair, table.plain), pair, table)
 
     def read_keys(self, pair: TablePair, table: SourceTable, keys: Sequence[Row]) -> Iterator[list[Row]]:
         """Of keys that are not masked."""
-        return _taken(self._reader.read_keys(pair, table, keys), pair, table)
+        return _taken(self._reader.read_keys(pair, table.plain, keys), pair, table)
 
     def close(self) -> None:
         """The reader, too."""
@@ -69,8 +70,9 @@ class TakenReader:
 
 
 def _taken(batches: Iterator[list[Row]], pair: TablePair, table: SourceTable) -> Iterator[list[Row]]:
-    chosen = chooser(pair.row_filter, table.unmasked)
-    places = [(place, table.masks[name]) for place, name in enumerate(table.names) if name in table.masks]
+    plain, computed = table.plain, computing(table)
+    chosen = chooser(pair.row_filter, plain.unmasked)
+    places = [(place, table.masks[name]) for place, name in enumerate(plain.names) if name in table.masks]
     for rows in batches:
         batch = [row for row in rows if chosen(row)] if pair.row_filter else rows
         if not batch:
@@ -78,7 +80,8 @@ def _taken(batches: Iterator[list[Row]], pair: TablePair, table: SourceTable) ->
         cells = [list(column) for column in zip(*batch, strict=True)]
         for place, mask in places:
             cells[place] = [None if cell is None else mask(cell) for cell in cells[place]]
-        yield list(zip(*cells, strict=True)) if places else batch
+        masked = list(zip(*cells, strict=True)) if places else batch
+        yield [(*row, *(compute(row) for compute in computed)) for row in masked] if computed else masked
 
 
 def masked_type(mask: Mask | None, iceberg: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from replicator.verification.cells import Cell, CellRule
 from replicator.verification.model import TablePair
@@ -30,6 +30,7 @@ class SourceTable:
     `left_out`: columns that must not be in the target although nobody excluded them, each with the reason.
     `masks`: what a value that is not null must have become, by column; `types`: those of masked columns before, in the
     target's words.
+    `computed`: columns, behind all others, that the target only has (`TablePair.computed`).
     """
 
     columns: tuple[tuple[NamedColumn, CellRule], ...]
@@ -37,6 +38,12 @@ class SourceTable:
     left_out: Mapping[str, str] = field(default_factory=dict)
     masks: Mapping[str, Callable[[bytes], Cell]] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
+    computed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def plain(self) -> SourceTable:
+        """Without what is computed."""
+        return self.restrict([name for name in self.names if name not in self.computed])
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -52,6 +52,10 @@ def test_from_a_new_connection_to_a_started_replicator(visit: Callable[..., Visi
     page.fill("#id_routing", "shop.o*s: sales.o_{1}\narchive.events_*: events.at_{1}")
     for name in ("sales.o_*", "lake_shop.*", "events.at_00010"):
         page.locator("#target-names li", has_text=name).wait_for()
+    page.fill("#id_computed_columns", "shop.*: tenant = eu")
+    page.get_by_role("button", name="Next: options").click()
+    page.get_by_text("'eu' is none of 'text', a number", exact=False).first.wait_for()
+    page.fill("#id_computed_columns", "*.*: tenant = 'eu'")
     assert visitor.axe() == []
     _next(visitor, "options")
     page.fill("#id_name", "wizard made")
@@ -81,7 +85,10 @@ def test_from_a_new_connection_to_a_started_replicator(visit: Callable[..., Visi
     assert made.desired == "running"
     chosen = {name: value for name, value in made.target.items() if value}
     rules = "shop.o*s: sales.o_{1}\narchive.events_*: events.at_{1}"
-    assert (made.destination.kind, chosen) == ("iceberg", {"namespace_prefix": "lake_", "routing": rules})
+    assert (made.destination.kind, chosen) == (
+        "iceberg",
+        {"namespace_prefix": "lake_", "routing": rules, "computed_columns": "*.*: tenant = 'eu'"},
+    )
     assert set(made.tables.filter(database="archive").values_list("target_namespace", flat=True)) == {"events"}
     assert made.parsed_options.ddl_policy["drop_column"] == "ignore"
     assert made.parsed_options.slo_minutes == 2

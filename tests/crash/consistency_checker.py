@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyiceberg.catalog import Catalog
@@ -25,6 +26,7 @@ ACCOUNTS, ROOM, OPENING = 60, 80, 100
 KEYED, KEYLESS = "witness", "witness_log"
 PAUSE = 0.012
 PATIENCE_SECONDS = 60.0
+CLOCKS = timedelta(seconds=2)
 APPLIED, LOAD = "tidemark.applied", "tidemark.load"  # of a snapshot's summary; docs/ARCHITECTURE.md
 
 State = dict[Any, Any]
@@ -214,6 +216,7 @@ class Looked:
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
+        self._begun = datetime.now(UTC) - CLOCKS
         self._seen = {name: _Seen(name) for name in (KEYED, KEYLESS)}
         self.trouble: Exception | None = None
         self.states = 0
@@ -241,6 +244,8 @@ class Looked:
                     max((row["t"] for row in rows), default=0),
                 )
             return
+        for row in rows:
+            self._computed(row)
         found = {row["id"]: (row["v"], row["amount"], row["stamp"]) for row in rows}
         assert len(found) == len(rows), f"{KEYED}: a key twice"
         for key, (version, _, _) in found.items():
@@ -248,6 +253,17 @@ class Looked:
             seen.versions[key] = version
         if applied > seen.base:  # the initial load is over: merges only
             self._whole(seen, found, max((row["stamp"] for row in rows), default=0))
+
+    def _computed(self, row: dict[str, Any]) -> None:
+        """What the plan's computed columns tell of the row's last change."""
+        at, place = row.get("made_at", self._begun), row.get("place")
+        assert at is not None, f"{KEYED}: key {row['id']} has no commit time"
+        assert self._begun <= at <= datetime.now(UTC) + CLOCKS, f"{KEYED}: key {row['id']} was committed at {at}"
+        if "made_by" in row:
+            known = (
+                (place is None) if row["made_by"] == "READ" else bool(place) and row["made_by"] in {"INSERT", "UPDATE"}
+            )
+            assert known, f"{KEYED}: key {row['id']} has the operation {row['made_by']} and the offset {place}"
 
     def _whole(self, seen: _Seen, found: State, t: int) -> None:
         assert t >= seen.last, f"{seen.table}: went back from transaction {seen.last} to {t}"

@@ -174,8 +174,8 @@ class Trial:
             )
             return services.create_replicator(
                 name=self.name, connection=connection, selection=[SelectionEntry(self.name)],
-                options=self.plan.options, user=None, start=True, destination=self._destination(),
-                target=self.plan.target,
+                options=self.plan.options, target=self.plan.target, user=None, start=True,
+                destination=self._destination(),
             )  # fmt: skip
 
         self.id = patiently(make).pk

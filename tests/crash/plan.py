@@ -32,13 +32,23 @@ OUTER_OF = {
     "mysql": (RESTORED,),
 }
 INNER_EACH, OUTER_EACH = 8, 2
+# Tables are renamed into these rules and out of them; the witness tables stay where they are.
+ROUTING = ("", "*.*a*: {schema}_a.{table}", "*.*e*e*: {schema}_{1}.{2}e{3}e{4}\n*.*a*: {schema}_a.{table}~")
+COMPUTED = (
+    "",
+    "*.*: made by history = 'it''s one'\n*.witness: v_text = cast(v as string), made_at = commit_time",
+    """*.*a*: letter = 'a', wanted = true
+    *.*: history = 7
+    *.witness: made_by = operation, made_at = commit_time, place = offset, v_wide = cast(v as decimal(25, 3))
+    *.witness_log: n_text = cast(n as string), t_wide = cast(t as decimal(19, 0))""",
+)
 ACTIONS = ("kill", "fail", "stall", "full")
 
 
 @dataclass
 class Plan:
     """A history's faults and circumstances; `config` is what the connection to the source says beyond its address,
-    `target` the replicator's settings of its target.
+    `target` what the replicator sets of its target.
     """
 
     inner: list[Fault] = field(default_factory=list)
@@ -103,7 +113,12 @@ class Deck:
             },
             head_start=hand.choice((0.0, 0.0, 1.0, 3.0)),
             config=self._config(),
-            target={"format_version": hand.choice(("2", "3")), "bloom_filters": hand.choice(("no", "yes"))},
+            target={
+                "format_version": hand.choice(("2", "3")),
+                "bloom_filters": hand.choice(("no", "yes")),
+                "routing": hand.choice(ROUTING),
+                "computed_columns": hand.choice(COMPUTED),
+            },
         )
 
     def _config(self) -> dict[str, Any]:

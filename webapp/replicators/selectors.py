@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from replicator.errors import ConfigurationError
+from replicator.model.computed_rules import ComputedColumns
 from replicator.model.identifiers import TableId, parse_name
 from replicator.model.row_filter import parse_filter
 from replicator.model.table_set import EXACT_NAMES, TableSet
@@ -63,6 +64,8 @@ def table_set(replicator: Replicator) -> TableSet:
     masks = {TableId(s.database, s.table): s.parsed_masks for s in lines if s.masks}
     halted = tables_of(replicator).filter(state__in=LEFT_ALONE)
     taken = selected(SelectionEntry.of(line) for line in lines)
+    signals = replicator.parsed_options.signals
+    unread = frozenset({signals} if signals and signals not in taken else ())  # followed, and not copied
     return replace(
         taken,
         excluded=taken.excluded | {table.table_id for table in halted},
@@ -72,6 +75,7 @@ def table_set(replicator: Replicator) -> TableSet:
         masks=masks,
         row_filters={TableId(s.database, s.table): parse_filter(s.row_filter) for s in lines if s.row_filter},
         salt=bytes.fromhex(salt_of(replicator)) if masks else b"",
+        computed=replace(ComputedColumns.parse(replicator.target), without=unread),
     )
 
 

@@ -163,6 +163,8 @@ def _column(part: exp.Expr, schema: TableSchema, dialect: Dialect) -> exp.Expr:
     if len(known) != 1 or type(part.this).__name__ != "Identifier" or any(part.args.get(one) for one in ("table", "db",
             "catalog")):  # fmt: skip
         raise _refused(schema, f"it names {part.sql()}, which is not a replicated column")
+    if known[0].computed:
+        raise _refused(schema, f"{known[0].name} is a computed column, which the source does not have")
     if known[0].masked:
         raise _refused(schema, f"{known[0].name} is masked, so rows cannot be selected by it")
     return exp.to_identifier(known[0].name, quoted=True)

@@ -32,7 +32,7 @@ from replicator.targets.iceberg.layout import (
 from replicator.targets.iceberg.table.type_names import iceberg_type
 from replicator.targets.identifiers import IdentifierPolicy
 from replicator.targets.kind import Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
-from replicator.targets.routing import ROUTING, ROUTING_EFFECT, ROUTING_FIELD
+from replicator.targets.shared_settings import SHARED_EFFECTS, SHARED_FORM
 
 if TYPE_CHECKING:
     from replicator.verification import CatalogConfig
@@ -71,7 +71,7 @@ FORM = (
         choices=(("no", "no"), ("yes", "of the key's columns")),
         help="Readers that look for single keys skip files and row groups; files get larger.",
     ),
-    ROUTING_FIELD,
+    *SHARED_FORM,
 )  # fmt: skip
 MAX_HIVE_NAME = 128  # characters, of what a Hive Metastore stores
 EFFECTS = (
@@ -83,7 +83,7 @@ EFFECTS = (
         (PARTITION_BY, SORT_BY, PROPERTIES, FORMAT_VERSION, BLOOM_FILTERS),
         "Takes effect within minutes, for files that are written from then on.",
     )
-    | {ROUTING: ROUTING_EFFECT}
+    | SHARED_EFFECTS
 )
 CAPABILITIES = Capabilities(jvm=True, upkeep=True, verified=True)
 

@@ -12,7 +12,7 @@ from typing import Any
 from replicator.addresses import checked_authority, checked_servers, host_and_port, resolved
 from replicator.errors import ConfigurationError
 from replicator.sources.base import FormField
-from replicator.targets.routing import ROUTING, ROUTING_EFFECT, ROUTING_FIELD
+from replicator.targets.shared_settings import SHARED_EFFECTS, SHARED_FORM
 
 LEGAL = re.compile(r"[A-Za-z0-9._-]*")
 MAX_PREFIX_LENGTH = 100
@@ -75,7 +75,7 @@ FORM = (
         "tombstones", "Tombstones", "choice", default="yes", keeps_secret=True,
         choices=(("yes", "An empty message after each delete"), ("no", "None")),
     ),
-    ROUTING_FIELD,
+    *SHARED_FORM,
 )  # fmt: skip
 
 FIXED = {
@@ -94,7 +94,7 @@ EFFECTS = {
     "replication_factor": LATER_TOPICS,
     "tombstones": "Takes effect within a minute, for later deletes.",
     **dict.fromkeys(("security_protocol", "sasl_mechanism", "username", "password", "ca"), SOON),
-    ROUTING: ROUTING_EFFECT,
+    **SHARED_EFFECTS,
 }
 
 

@@ -29,6 +29,7 @@ from webapp.replicators.targets import changed_target, full_target
 PEM = Authority("test").pem.strip()
 AGAIN = "must be entered again"
 # What says neither where a secret is sent nor how; every other setting asks for it again, also one that is added later.
+SHARED = ("routing", "computed_columns")
 HARMLESS = {
     "mysql": {"server_id", "watermark_database", "connect_timeout"},
     "postgres": {"publication", "slot", "retention_limit_mb", "event_trigger", "connect_timeout"},
@@ -39,10 +40,10 @@ HARMLESS = {
         "table_properties",
         "format_version",
         "bloom_filters",
-        "routing",
+        *SHARED,
     },
-    "delta": {"namespace_prefix", "routing"},
-    "kafka": {"topic_prefix", "format", "envelope", "partitions", "replication_factor", "tombstones", "routing"},
+    "delta": {"namespace_prefix", *SHARED},
+    "kafka": {"topic_prefix", "format", "envelope", "partitions", "replication_factor", "tombstones", *SHARED},
 }
 VALUES = {
     "host": "rogue.example", "port": 1, "user": "other", "database": "other", "ca": "", "tls": "",

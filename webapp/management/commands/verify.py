@@ -211,9 +211,11 @@ def pairs(replicator: Replicator, tables: Sequence[ReplicatorTable]) -> list[Tab
             {"column": one.column, "operator": one.operator.value, "values": [value.text for value in one.literals]}
             for one in taken.row_filters.get(table.table_id, RowFilter()).conditions
         ]
+        computed = {name: one.to_dict() for name, one in taken.computed.of(table.table_id).items()}
         pair = TablePair(
             table.database, table.name, table.target_namespace, table.target_name, key, left_out,
             mode=table.mode, masks=masks, salt=taken.salt, row_filter=chosen, still=still,
+            computed=computed,
         )  # fmt: skip
         found.append(pair)
     return found

@@ -8,12 +8,15 @@ from typing import Any
 
 from replicator.errors import TableError
 from replicator.model.change import Cascade
+from replicator.model.computed import Computed
+from replicator.model.computed_rules import ComputedColumns
 from replicator.model.identifiers import TableId, written_database
 from replicator.model.masks import Mask
 from replicator.model.mode import Mode
 from replicator.model.schema import RESERVED, TableSchema
 from replicator.model.table_set import TableSet
 from replicator.model.types import STRING, Kind
+from replicator.selection.masking import masked_schema
 from replicator.sources.base import Catalog, TableInfo, cascades_of
 from replicator.sources.registry import source_kind
 from replicator.state.journal import DDL_OPERATIONS
@@ -91,6 +94,11 @@ def assess(
         for table in names
     ]
     assessed = _with_names(assessed, target, settings or {})
+    computed = ComputedColumns.parse(settings or {})
+    assessed = [
+        _with_computed(one, described.get(one.table), computed.of(one.table), lines.get(one.table), target)
+        for one in assessed
+    ]
     said = {(entry.database, entry.table): entry.mode for entry in selection if entry.mode}
     modes = {t: Mode(said.get((t.database, t.name)) or said.get((t.database, "")) or options.mode) for t in names}
     assessed = [
@@ -133,6 +141,31 @@ def _with_names(
             reasons = [f"The table is called {'.'.join(place)} in {target.title}."]
         found.append(replace(one, support=support, reasons=(*one.reasons, *reasons)))
     return found
+
+
+def _with_computed(
+    one: TableAssessment,
+    schema: TableSchema | TableError | None,
+    computed: Mapping[str, Computed],
+    line: SelectionEntry | None,
+    target: TargetKind,
+) -> TableAssessment:
+    if not computed or not isinstance(schema, TableSchema) or one.support == NONE:
+        return one
+    left_out, masks = (line.excluded_columns, line.masks) if line else ((), {})
+    known = replace(schema, columns=tuple(column for column in schema.columns if column.name not in left_out))
+    known = masked_schema(known, masks)
+    columns = []
+    for name, column in computed.items():
+        why = column.refusal(name, known)
+        support = NONE if why else target.types(column.type).support
+        columns.append(ColumnAssessment(name, str(column), target.type_name(column.type), support, why))
+    return replace(
+        one,
+        columns=(*one.columns, *columns),
+        reasons=(*one.reasons, *(column.note for column in columns if column.note)),
+        support=_worst([one.support, *(column.support for column in columns)]),
+    )
 
 
 def _takes(entry: SelectionEntry, found: Collection[TableId]) -> bool:

@@ -17,6 +17,7 @@ from replicator.errors import (
     SourcePermissionDenied,
     SourceUnreachable,
 )
+from replicator.model.computed_rules import ComputedColumns
 from replicator.targets.registry import target_kind
 from webapp.accounts.audit import changes
 from webapp.connections.models import Connection
@@ -26,7 +27,7 @@ from webapp.replicators.models import Desired, Draft, Replicator, ReplicatorTabl
 from webapp.replicators.options import PACE, ReplicatorOptions, check_seconds
 from webapp.replicators.selection.entries import SelectionEntry, check_selection, rule_for, under, write_selection
 from webapp.replicators.selection.target_names import keep_target_names
-from webapp.replicators.services.tables import read_all_anew, try_again
+from webapp.replicators.services.tables import read_all_anew, read_recomputed, try_again
 from webapp.replicators.signals import note
 from webapp.replicators.targets import kind_of, parted, refuse_options, wanted_target
 
@@ -91,8 +92,8 @@ def update_target(*, replicator: Replicator, target: Mapping[str, Any], user: Us
 
     Running slices read it at their next beginning, within a minute; what waits for its retry time is tried then.
     """
-    waiting = ReplicatorTable.objects.filter(replicator=replicator, retry_at__isnull=False).order_by("id")
-    tables = list(waiting.select_for_update(no_key=True))  # before their replicator, as the workers lock them
+    rows = ReplicatorTable.objects.filter(replicator=replicator).order_by("id")
+    tables = list(rows.select_for_update(no_key=True))  # before their replicator, as the workers lock them
     fresh = Replicator.objects.select_for_update(no_key=True).get(pk=replicator.pk)
     reach, own = parted(fresh, target)
     changed = sorted([*reach, *(name for name, value in own.items() if fresh.target.get(name) != value)])
@@ -102,11 +103,12 @@ def update_target(*, replicator: Replicator, target: Mapping[str, Any], user: Us
         fresh.refresh_from_db()
     if changed:
         keep_target_names(fresh, own)
-        fresh.target = own
+        before, fresh.target = ComputedColumns.parse(fresh.target), own
         fresh.plan_version += 1
         fresh.next_retry_at = None
         fresh.save(update_fields=["target", "plan_version", "next_retry_at"])
-        ReplicatorTable.objects.filter(pk__in=[table.pk for table in tables]).update(retry_at=None)
+        rows.filter(retry_at__isnull=False).update(retry_at=None)
+        read_recomputed(fresh, tables, before, ComputedColumns.parse(own))
         note(
             replicator=fresh,
             kind="target",

@@ -11,6 +11,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from replicator.errors import ConfigurationError
+from replicator.model.computed_rules import ComputedColumns
 from replicator.model.identifiers import TableId
 from replicator.state.tables import HALTED, TableState
 from webapp.replicators.bulk import save_many
@@ -66,7 +67,24 @@ def add_tables(*, replicator: Replicator, selection: Sequence[SelectionEntry], u
     return replicator
 
 
-def _take_anew(replicator: Replicator, table: TableId, how: ReloadScope) -> None:
+def read_recomputed(
+    replicator: Replicator, tables: Sequence[ReplicatorTable], before: ComputedColumns, after: ComputedColumns
+) -> None:
+    """Read those whose computed columns become others; a column that is computed otherwise than before is made anew."""
+    for row in tables:
+        old, new = before.of(row.table_id), after.of(row.table_id)
+        if list(old.items()) != list(new.items()):
+            again = all(new.get(name, one) == one for name, one in old.items())
+            how = ReloadScope.ROWS if again else ReloadScope.COPY
+            _take_anew(replicator, row.table_id, how, reason="its computed columns changed")
+
+
+def _take_anew(
+    replicator: Replicator,
+    table: TableId,
+    how: ReloadScope,
+    reason: str = "its columns, masks or row filter changed",
+) -> None:
     """Not tracked until capture has the new plan: nothing is read before it is known how."""
     rows = ReplicatorTable.objects.select_for_update(no_key=True, of=("self",)).select_related("replicator")
     row = rows.filter(replicator=replicator, database=table.database, name=table.name).first()
@@ -75,7 +93,7 @@ def _take_anew(replicator: Replicator, table: TableId, how: ReloadScope) -> None
     row.tracked = False
     keep = how is ReloadScope.ROWS and row.load_complete and not row.keyless
     state = TableState.RELOADING if keep else TableState.LOADING
-    begin_run(row, state, sequence=None, reason="its columns, masks or row filter changed")
+    begin_run(row, state, sequence=None, reason=reason)
 
 
 @transaction.atomic
