@@ -64,6 +64,13 @@ def test_tables_are_assessed_before(client: APIClient, connection: Connection) -
     support = {table["table"]: table["support"] for table in found.json()}
     assert support["strange"] == "none"
     assert support["orders"] == "full"
+    target = {"routing": "shop.*: lake.one", "computed_columns": "shop.orders: tenant = 'eu'"}
+    found = client.post(f"{URL}assess/", {**request, "target": target}, format="json")
+    orders = next(table for table in found.json() if table["table"] == "orders")
+    assert orders["support"] == "none"
+    assert "would both be written to lake.one. Change the routing rules." in orders["reasons"][-1]
+    refused = client.post(f"{URL}assess/", {**request, "target": {"routing": "orders"}}, format="json")
+    assert (refused.status_code, refused.json()["code"]) == (400, "configuration")
 
 
 def test_start_pause_resume_and_stop(client: APIClient, replicator: Replicator) -> None:

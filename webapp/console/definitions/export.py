@@ -104,10 +104,11 @@ def _replicator(replicator: Replicator) -> dict[str, Any]:
         if one.percent is not None and one.seconds is not None
     }
     modes = _modes(replicator, lines)
+    renames = replicator.destination.plugin.capabilities.renames  # else a name can be kept, and not be given
     target_names = {
         (row.database, row.name): target_name
         for row in replicator.tables.all()
-        if (target_name := chosen_target_name(row))
+        if renames and (target_name := chosen_target_name(row))
     }
     tables: list[str | dict[str, Any]] = []
     for line in lines:
