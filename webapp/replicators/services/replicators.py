@@ -96,7 +96,7 @@ def update_target(*, replicator: Replicator, target: Mapping[str, Any], user: Us
     tables = list(rows.select_for_update(no_key=True))  # before their replicator, as the workers lock them
     fresh = Replicator.objects.select_for_update(no_key=True).get(pk=replicator.pk)
     reach, own = parted(fresh, target)
-    changed = sorted([*reach, *(name for name, value in own.items() if fresh.target.get(name) != value)])
+    changed = sorted([*reach, *(name for name, value in own.items() if fresh.target.get(name, "") != value)])
     if reach:
         destination = fresh.destination
         DESTINATIONS.update(destination, config={**destination.config, **reach}, user=user)

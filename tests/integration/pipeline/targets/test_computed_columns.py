@@ -73,6 +73,14 @@ def test_computed_columns_are_exact(any_lab: Lab, mode: str) -> None:
     services.resnapshot_table(table=lab.table("keyed"))
     lab.execute("UPDATE keyed SET v = 40 WHERE id = 4")
     lab.run_and_compare(count)
+    more = rules(lab, f"{day}, later = 'now', id_text = cast(id as string)", f"{DETERMINATE}, later = 'now'")
+    services.update_target(replicator=lab.replicator, target={"computed_columns": more})
+    lab.execute("UPDATE keyed SET v = 41 WHERE id = 4", "DELETE FROM keyed WHERE id = 5")
+    lab.run_and_compare(count)
+    services.update_target(
+        replicator=lab.replicator, target={"computed_columns": rules(lab, "later = 'then'", "v2 = 1")}
+    )
+    lab.run_and_compare(count)
 
 
 @pytest.mark.timeout(600)
