@@ -12,6 +12,7 @@ from replicator.targets.base import Capabilities, Target, TargetTable
 from replicator.targets.delta.destination import DESTINATION_FORM, delta_store, place
 from replicator.targets.iceberg.destination import NO_LAKE, LakeCatalog
 from replicator.targets.kind import PARTIAL, Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
+from replicator.targets.shared_settings import SHARED_EFFECTS, SHARED_FORM
 
 if TYPE_CHECKING:
     from replicator.verification import DeltaConfig
@@ -25,6 +26,7 @@ FORM = (
         keeps_secret=True,
         help="Prepended to the name of each database, so that several sources can share a location.",
     ),
+    *SHARED_FORM,
 )
 CAPABILITIES = Capabilities(exactly_once="txn actions of the commit that has the rows", upkeep=True, verified=True)
 NAMES = {
@@ -124,7 +126,7 @@ DELTA = TargetKind(
     valid=_valid,
     fixed={"namespace_prefix": "Queries use these table names."},
     effects={one.name: "Takes effect within a minute. The location must have the tables written so far."
-        for one in DESTINATION_FORM},
+        for one in DESTINATION_FORM} | SHARED_EFFECTS,
     check=_check,
     written=_written,
     report=_report,

@@ -67,6 +67,20 @@ def source_rows(lab: Lab, name: str) -> Counter[Any]:
         return Counter(cursor.fetchall())
 
 
+def test_names_by_rules_and_computed_columns(lab: Lab, tmp_path: Path) -> None:
+    lab.execute("CREATE TABLE t_1 (id INT PRIMARY KEY, n INT)", "INSERT INTO t_1 VALUES (1, 5), (2, 6)")
+    rules = f"{lab.database}.t_*: {lab.database}.all_{{1}}"
+    computed = "*.*: tenant = 'eu', text = cast(n as string), made_by = operation"
+    target = f'target: {{routing: "{rules}", computed_columns: "{computed}"}},\n             options'
+    apply(file(lab, tmp_path, f"{lab.database}.t_1").replace("options", target), {})
+    lab.run(timeout=200)
+    lab.execute("UPDATE t_1 SET n = 7 WHERE id = 2", "INSERT INTO t_1 VALUES (3, 8)")
+    lab.run(timeout=200)
+    found = [(1, 5, "eu", "5", "READ"), (2, 7, "eu", "7", "UPDATE"), (3, 8, "eu", "8", "INSERT")]
+    assert sorted(rows(lab, tmp_path, "all_1")) == found
+    assert lab.assert_equal(1) == 3
+
+
 def test_a_file_makes_a_replicator_whose_rows_follow_the_source(lab: Lab, tmp_path: Path) -> None:
     for name in MODES:
         lab.execute(
