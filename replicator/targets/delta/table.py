@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from deltalake.schema import PrimitiveType
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -214,17 +214,20 @@ class OpenTable:
             try:
                 act(_properties(at, dropped, token, numbers or {}, same_rows=same_rows))
             except Exception as error:
-                if not self._is_done(token, discard):
+                if not self._is_done(token, error, discard):
                     if self._overtaken() or "Failed to commit transaction" in str(error):
                         message = f"Another program committed to {self.name} in the meantime."
                         raise TargetConflict(message, table=str(self.name)) from None
                     with explained(self.store):
                         raise
 
-    def _is_done(self, token: str, discard: Callable[[], None]) -> bool:
-        """Was a commit done that raised an error?  `discard` where it certainly was not."""
+    def _is_done(self, token: str, error: Exception, discard: Callable[[], None]) -> bool:
+        """Was a commit done that raised an error?  `discard` where it certainly was not, and never will be.
+
+        A request that was sent may be done after its answer was given up: files that it names stay then.
+        """
         done = self._is_there(token)
-        if done is False:
+        if done is False and isinstance(error, CommitFailedError):
             discard()
         return bool(done)
 

@@ -121,6 +121,7 @@ def changes(lake: DeltaLake) -> dict[str, tuple[Callable[[], TargetChange], str]
 
 
 KINDS = list(changes(None))  # type: ignore[arg-type]
+NO_FILES = {"add a column", "no column", "recreate", "drop", "rename"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -174,9 +175,10 @@ def test_a_commit_whose_answer_was_lost_was_done(lake: DeltaLake, kind: str, mon
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_commit_that_failed_leaves_no_file_and_is_done_again(
+def test_a_commit_that_failed_may_come_yet_and_is_done_again(
     lake: DeltaLake, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A request that was given up may be done by the store later: what it names is not deleted."""
     table, (make, how) = filled(lake), changes(lake)[kind]
     before, real, change = lake.data_files(table), OpenTable._publish, make()
 
@@ -194,7 +196,8 @@ def test_a_commit_that_failed_leaves_no_file_and_is_done_again(
     with pytest.raises(TargetError, match="does not answer"):
         lake.target.apply(table, change, "L1")
     monkeypatch.undo()
-    assert lake.data_files(table) == before
+    assert lake.data_files(table) >= before
+    assert (len(lake.data_files(table)) > len(before)) is (kind not in NO_FILES)
     assert len(lake.rows(table)) == 10
     assert lake.target.apply(table, change, "L1").how == how
 

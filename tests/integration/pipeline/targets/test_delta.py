@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
@@ -190,3 +191,14 @@ def test_pages_and_api_show_the_table_and_what_to_paste(lab: Lab, tmp_path: Path
     assert browser.get(reverse("destinations:guide", args=["delta"])).status_code == 200
     assert Destination.objects.get(kind="delta").config["location"] == config["location"]
     quiet_tables.keep_quiet_tables(lab.replicator)
+
+
+def test_without_settings_the_tables_are_beside_the_lakehouse(lab: Lab, tmp_path: Path) -> None:
+    lab.execute("CREATE TABLE t (id INT PRIMARY KEY, v FLOAT)", "INSERT INTO t VALUES (1, -0.0), (2, NULL)")
+    text = file(lab, tmp_path)
+    apply(text.replace(text[text.index("config:") : text.index("}}]") + 1], "config: {}"), {})
+    assert Destination.objects.get(kind="delta").config.get("location", "") == ""
+    lab.run(timeout=120)
+    assert lab.assert_equal(1) == 2
+    place = f"{settings.TIDEMARK_WAREHOUSE_URL}/delta/{lab.database}/t"
+    assert sorted(DeltaTable(place).to_pyarrow_table().column("id").to_pylist()) == [1, 2]
