@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -19,14 +21,19 @@ ROW_GROUP_BYTES = 64 * 1024 * 1024
 FOLDERS = (pafs.LocalFileSystem, pafs.HadoopFileSystem)
 BLOOM_FILTERED = b"bloom"  # of a field: its files have Bloom filters of it
 FALSE_POSITIVES = 0.01  # of Bloom filters, as Iceberg's own writers have it
+SPLIT_ROWS, SPLIT_BYTES = 2 * ROW_GROUP_ROWS, 2 * ROW_GROUP_BYTES  # are split by partitions at once
+OPEN_FILES = 32  # of one stream, where partitions are many: each takes memory
 FILE_BYTES = 512 * 1024 * 1024  # of rows in memory; a fraction of it in the file
+
+
+Split = Callable[[pa.Table], Iterator[tuple[tuple[Any, ...], pa.Table]]]
 
 
 @dataclass(frozen=True)
 class Written:
     """A file that nobody names yet; of a deletion vector, with where in it the vector is (first byte, length).
 
-    metadata: the footer of a data file.
+    metadata: the footer of a data file.  partition: its partition, where its table has any.
     """
 
     uri: str
@@ -34,6 +41,7 @@ class Written:
     size: int
     blob: tuple[int, int] | None = None
     metadata: pq.FileMetaData | None = None
+    partition: tuple[Any, ...] = ()
 
     @property
     def place(self) -> tuple[str, int]:
@@ -108,11 +116,11 @@ class ParquetFiles:
             with suppress(OSError):
                 self._fs.delete_file(self._inside(uri))
 
-    def write_rows(self, uri: str, rows: pa.Table) -> Written:
+    def write_rows(self, uri: str, rows: pa.Table, partition: tuple[Any, ...] = ()) -> Written:
         """A data file."""
         with self.writer(uri, rows.schema, group_rows=min(rows.num_rows, ROW_GROUP_ROWS)) as file:
             file.write_table(rows, row_group_size=ROW_GROUP_ROWS)
-        return Written(uri, rows.num_rows, self.size(uri))
+        return Written(uri, rows.num_rows, self.size(uri), partition=partition)
 
     def make_folder(self, path: str) -> None:
         """Where a file needs one; an object store has none: it would be an empty object for each."""
@@ -129,37 +137,91 @@ def shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
+class DataFileStream:
+    """Data files of bounded size, one open for each partition that had rows lately."""
+
+    def __init__(
+        self, files: ParquetFiles, new_file: Callable[[], str], schema: pa.Schema, opened: ExitStack, most: int
+    ) -> None:
+        """Where `opened` ends with an exception, files that are open are removed."""
+        self._most = most
+        self._files, self._new_file, self._schema, self._opened = files, new_file, schema, opened
+        self._open: OrderedDict[tuple[Any, ...], _OpenFile] = OrderedDict()
+        self.written: list[Written] = []
+
+    def write(self, partition: tuple[Any, ...], rows: pa.Table) -> None:
+        """One row group."""
+        file = self._open.get(partition) or self._begin(partition, len(rows))
+        file.writer.write_table(rows, row_group_size=len(rows))
+        file.rows, file.size = file.rows + len(rows), file.size + rows.nbytes
+        self._open.move_to_end(partition)
+        if file.size >= self._most:
+            self._end(partition)
+
+    def end(self) -> list[Written]:
+        """All that was written."""
+        for partition in list(self._open):
+            self._end(partition)
+        return self.written
+
+    def _begin(self, partition: tuple[Any, ...], group_rows: int) -> _OpenFile:
+        if len(self._open) >= OPEN_FILES:
+            self._end(next(iter(self._open)))
+        uri, closing = self._new_file(), ExitStack()
+        self._opened.push(closing.__exit__)
+        writer = closing.enter_context(self._files.writer(uri, self._schema, group_rows=group_rows))
+        self._open[partition] = _OpenFile(uri, writer, closing)
+        return self._open[partition]
+
+    def _end(self, partition: tuple[Any, ...]) -> None:
+        file = self._open.pop(partition)
+        file.closing.close()
+        size, footer = self._files.size(file.uri), file.writer.writer.metadata
+        self.written.append(Written(file.uri, file.rows, size, metadata=footer, partition=partition))
+
+
+@dataclass
+class _OpenFile:
+    uri: str
+    writer: pq.ParquetWriter
+    closing: ExitStack
+    rows: int = 0
+    size: int = 0
+
+
 def write_stream(
     files: ParquetFiles,
     new_file: Callable[[], str],
     schema: pa.Schema,
     rows: Iterable[pa.Table],
-    most: int = FILE_BYTES,
+    most: int | None = None,
+    split: Split | None = None,
 ) -> list[Written]:
-    """Data files of bounded size; none where there are no rows.  most: bytes of a file's rows in memory, about."""
-    groups = _row_groups(rows)
-    found: list[Written] = []
-    group = next(groups, None)
-    while group is not None:
-        uri, count, size = new_file(), 0, 0
-        with files.writer(uri, schema, group_rows=len(group)) as file:
-            while group is not None and size < most:
-                file.write_table(group, row_group_size=len(group))
-                count, size = count + len(group), size + group.nbytes
-                group = next(groups, None)
-        found.append(Written(uri, count, files.size(uri), metadata=file.writer.metadata))
-    return found
+    """Data files of bounded size; none where there are no rows.
+
+    most: bytes of a file's rows in memory, about.  split: by partitions, where there are any.
+    """
+    with ExitStack() as opened:
+        stream = DataFileStream(files, new_file, schema, opened, FILE_BYTES if most is None else most)
+        if split is None:
+            for block in _blocks(rows, ROW_GROUP_ROWS, ROW_GROUP_BYTES):
+                stream.write((), block)
+        else:
+            for block in _blocks(rows, SPLIT_ROWS, SPLIT_BYTES):
+                for partition, part in split(block):
+                    stream.write(partition, part)
+        return stream.end()
 
 
-def _row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Small tables become row groups of bounded size."""
+def _blocks(tables: Iterable[pa.Table], most: int, most_bytes: int) -> Iterator[pa.Table]:
+    """Small tables become blocks of bounded size."""
     held: list[pa.Table] = []
     rows = size = 0
     for one in tables:
         if len(one):
             held.append(one)
             rows, size = rows + len(one), size + one.nbytes
-        if rows >= ROW_GROUP_ROWS or size >= ROW_GROUP_BYTES:
+        if rows >= most or size >= most_bytes:
             yield pa.concat_tables(held)
             held, rows, size = [], 0, 0
     if rows:

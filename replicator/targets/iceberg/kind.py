@@ -49,8 +49,8 @@ FORM = (
     FormField(
         PARTITION_BY, "Partitions", "textarea", required=False, keeps_secret=True,
         help="One line per table or pattern, the first that fits counts: shop.orders: day(created_at), bucket(16,"
-        " customer_id). Also year, month, hour, truncate(n, …) or a column itself. Merges of partitioned tables run in"
-        " Spark and take seconds longer.",
+        " customer_id). Also year, month, hour, truncate(n, …) or a column itself. A merge writes a file for each"
+        " partition that it touches; above 500 it runs in Spark and takes seconds longer.",
     ),
     FormField(
         SORT_BY, "Sort order", "textarea", required=False, keeps_secret=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -29,6 +29,10 @@ POSITIONS = pa.schema(
         pa.field("pos", pa.int64(), nullable=False, metadata={FIELD_ID: str(POSITION_ID)}),
     ]
 )
+
+
+class Unreadable(Exception):
+    """The table has files that only Iceberg's own readers understand."""
 
 
 class LakeFiles(ParquetFiles):
@@ -72,15 +76,21 @@ class LakeFiles(ParquetFiles):
             message = f"{uri}: {error}"
             raise TargetError(message) from error
 
-    def positions(self, uri: str, data_file: str) -> Places:
-        """What a file of position deletes says of this data file, ascending."""
+    def positions(self, uri: str) -> dict[str, Places]:
+        """What a file of position deletes says, by data file, ascending.  Raises Unreadable."""
         with self.open(uri, dictionaries=["file_path"]) as file:
-            data = by_id(file.read(), [FILE_PATH_ID, POSITION_ID]).combine_chunks()
-        found = [np.zeros(0, np.int64)]
-        for paths, places in zip(data.column(0).chunks, data.column(1).chunks, strict=True):
-            mine = paths.indices.to_numpy() == paths.dictionary.index(data_file).as_py()
-            found.append(places.to_numpy()[mine])
-        return ascending(found)
+            readable(file.schema_arrow, {FILE_PATH_ID, POSITION_ID})
+            data = by_id(file.read(), [FILE_PATH_ID, POSITION_ID])
+        found: dict[str, list[Places]] = {}
+        for chunk in data.to_batches():
+            numbers, places = chunk.column(0).indices.to_numpy(), chunk.column(1).to_numpy()
+            order = (
+                np.argsort(numbers, kind="stable") if len(chunk.column(0).dictionary) > 1 else np.arange(len(places))
+            )
+            for mine in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1):
+                if len(mine):
+                    found.setdefault(chunk.column(0)[mine[0].item()].as_py(), []).append(places[mine])
+        return {path: ascending(parts) for path, parts in found.items()}
 
 
 def lake_files(table: IcebergTable) -> LakeFiles | None:
@@ -131,6 +141,13 @@ def projected(data: pa.Table | pa.RecordBatch, target: pa.Schema) -> pa.Table:
 def field_ids(schema: pa.Schema) -> list[int]:
     """Iceberg's ids of a file's columns; -1 for one without."""
     return [int((field.metadata or {}).get(FIELD_ID, b"-1")) for field in schema]
+
+
+def readable(schema: pa.Schema, needed: Collection[int]) -> None:
+    """Raises Unreadable where a file of another program lacks ids, or needed columns (its partition tells them)."""
+    ids = set(field_ids(schema))
+    if -1 in ids or not ids.issuperset(needed):
+        raise Unreadable("files without column ids or partition columns")
 
 
 def by_id(data: pa.Table, wanted: Sequence[int]) -> pa.Table:

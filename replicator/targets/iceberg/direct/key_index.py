@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,13 @@ class Wanted:
         places = np.flatnonzero(_whole_keys(columns))
         places = places[np.argsort(found[places], kind="stable")]
         return cls(columns, found[places], places, exact)
+
+    def only(self, rows: Places) -> Wanted:
+        """Those in these rows of `columns`."""
+        mine = np.zeros(len(self.columns[0]), bool)
+        mine[rows] = True
+        mine = mine[self.places]
+        return replace(self, codes=self.codes[mine], places=self.places[mine])
 
     def between(self, low: int, high: int) -> bool:
         """May one of them have a code in this range?  Only for exact ones."""

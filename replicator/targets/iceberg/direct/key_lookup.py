@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 
 from replicator.folding.footers import KeyColumnRange
 from replicator.model.schema import SEQUENCE, TableSchema
-from replicator.targets.iceberg.direct.data_files import LakeFiles, by_id, field_ids, sequence_id
+from replicator.targets.iceberg.direct.data_files import LakeFiles, by_id, field_ids, readable, sequence_id
 from replicator.targets.iceberg.direct.file_cache import MEMORY
 from replicator.targets.iceberg.direct.key_index import KeyIndex, Places, Wanted, ascending
+from replicator.targets.iceberg.direct.partitions import KeyPartitions, specs
 from replicator.targets.iceberg.direct.scan_plan import Deletes, PlannedFile, planned
 from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.parquet_files import Written
@@ -66,13 +67,14 @@ class Lookup:
     """Of keys in one table.  What it learns of a file is kept in `MEMORY`: files never change."""
 
     def __init__(self, files: LakeFiles, table: IcebergTable, schema: TableSchema | None = None) -> None:
-        """Reads nothing.  schema: not needed to find rows by their sequence numbers."""
+        """Reads nothing.  schema: not needed to find rows by their sequence numbers.  Raises Unreadable."""
         self._files, self._table = files, table
         ids = {field["name"]: int(field["id"]) for field in table.fields}
         key = () if schema is None else tuple(schema.column(name) for name in schema.key)
         self._keys = tuple(ids[column.name] for column in key)
         self._types = tuple(column.type.arrow for column in key)
         self._sequence = sequence_id(table)
+        self._specs = specs(table)
 
     def find(self, keys: pa.Table, seq: Places, ranges: Sequence[KeyColumnRange]) -> LookupResult:
         """seq: the sequence number of each key's change; a row is only deleted by a greater one than its own
@@ -82,15 +84,16 @@ class Lookup:
         """
         found = LookupResult(np.zeros(len(seq), bool), np.zeros(len(seq), bool), [])
         if len(seq) and keys.num_columns:
-            wanted = Wanted.of(keys)
+            near = KeyPartitions(self._specs, self._keys, Wanted.of(keys))
             for file in planned(self._table, ranges):
-                self._look_into(file, wanted, seq, found)
+                self._look_into(file, near.within(file.spec, file.partition), seq, found)
         return found
 
     def held(self, keys: pa.Table, ranges: Sequence[KeyColumnRange]) -> list[MatchedRows]:
         """All rows under these keys, ascending in each file.  Raises Unreadable."""
-        wanted, found = Wanted.of(keys), []
+        near, found = KeyPartitions(self._specs, self._keys, Wanted.of(keys)), []
         for file in planned(self._table, ranges):
+            wanted = near.within(file.spec, file.partition)
             parts = [rows + group.first for _, group, _, rows in self._live(file, wanted)]
             if len(rows := ascending(parts)):
                 found.append(MatchedRows(file, rows))
@@ -121,6 +124,8 @@ class Lookup:
     def _live(self, file: PlannedFile, wanted: Wanted) -> Iterator[tuple[int, _RowGroup, Places, Places]]:
         """Of each row group that has wanted keys: its number, itself, places of keys, and their rows in it."""
         gone: Places | None = None
+        if not len(wanted.codes):
+            return
         for number, group in enumerate(self._layout(file)):
             if (
                 wanted.exact
@@ -164,6 +169,7 @@ class Lookup:
     def _layout(self, file: PlannedFile) -> tuple[_RowGroup, ...]:
         def read() -> tuple[_RowGroup, ...]:
             with self._files.open(file.uri) as opened:
+                readable(opened.schema_arrow, self._specs[file.spec].identities)
                 return _layout(opened, self._keys, self._types, self._sequence)
 
         return MEMORY.get(("layout", file.uri, self._keys, self._types), read, lambda made: _SMALL * (len(made) + 1))
@@ -180,16 +186,22 @@ class Lookup:
 
 def deleted(files: LakeFiles, file: PlannedFile) -> Places:
     """Rows of the file that the table has deleted, ascending."""
-    return ascending([_positions(files, one, file.uri) for one in file.deletes])
+    nothing = np.zeros(0, np.int64)
+    return ascending([_positions(files, one, file.uri).get(file.uri, nothing) for one in file.deletes])
 
 
-def _positions(files: LakeFiles, deletes: Deletes, data_file: str) -> Places:
-    def read() -> Places:
+def _positions(files: LakeFiles, deletes: Deletes, data_file: str) -> Mapping[str, Places]:
+    """By data file: a vector is of one."""
+
+    def read() -> Mapping[str, Places]:
         if deletes.blob is not None:
-            return files.vector(deletes.uri, deletes.blob)
-        return files.positions(deletes.uri, data_file)
+            return {data_file: files.vector(deletes.uri, deletes.blob)}
+        return files.positions(deletes.uri)
 
-    return MEMORY.get(("positions", *deletes.place), read, lambda made: made.nbytes + _SMALL)
+    def size(made: Mapping[str, Places]) -> int:
+        return sum(rows.nbytes + _SMALL for rows in made.values())
+
+    return MEMORY.get(("positions", *deletes.place), read, size)
 
 
 def forget_positions(gone: Iterable[Deletes]) -> None:
@@ -197,9 +209,9 @@ def forget_positions(gone: Iterable[Deletes]) -> None:
     MEMORY.forget(("positions", *one.place) for one in gone)
 
 
-def remember_positions(written: Written, rows: Places) -> None:
+def remember_positions(written: Written, data_file: str, rows: Places) -> None:
     """Deletes that were just written need not be read."""
-    MEMORY.put(("positions", *written.place), rows, rows.nbytes + _SMALL)
+    MEMORY.put(("positions", *written.place), {data_file: rows}, rows.nbytes + _SMALL)
 
 
 def _layout(

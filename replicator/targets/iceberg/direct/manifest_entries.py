@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from replicator.targets.iceberg.direct.data_files import FILE_PATH_ID, POSITION_ID
+from replicator.targets.iceberg.direct.partitions import PartitionSpec, present_spec, specs
 from replicator.targets.iceberg.direct.scan_plan import Deletes, PlannedFile
 from replicator.targets.iceberg.table.catalog import IcebergTable, Json
 from replicator.targets.parquet_files import Written
@@ -17,38 +18,52 @@ def data_files(table: IcebergTable, written: Sequence[Written]) -> list[PlannedF
         return []
     java = table.engine.java
     metrics = java("org.apache.iceberg.MetricsConfig").forTable(table.handle)
-    io, spec = table.handle.io(), table.handle.spec()
+    io, handle, spec = table.handle.io(), table.handle.spec(), present_spec(table)
     builder, parquet = (
-        java("org.apache.iceberg.DataFiles").builder(spec),
+        java("org.apache.iceberg.DataFiles").builder(handle),
         java("org.apache.iceberg.parquet.ParquetUtil"),
     )
     found = []
     for one in written:
+        if spec.fields:
+            values = json.dumps(spec.as_struct(one.partition))
+            builder.withPartition(java("org.apache.iceberg.SingleValueParser.fromJson")(handle.partitionType(), values))
         builder.withPath(one.uri).withFormat("parquet").withFileSizeInBytes(one.size)
         builder.withMetrics(parquet.fileMetrics(io.newInputFile(one.uri), metrics))
-        found.append(PlannedFile(builder.build(), one.uri, one.rows, one.size))
+        found.append(PlannedFile(builder.build(), one.uri, one.rows, one.size, (), spec.number, one.partition))
     return found
 
 
-def delete_files(table: IcebergTable, written: Mapping[str, Written]) -> dict[str, Deletes]:
-    """Files of position deletes, or deletion vectors, by the data file whose rows they delete.
+def delete_files(table: IcebergTable, written: Sequence[tuple[PlannedFile, Written]]) -> dict[str, Deletes]:
+    """Files of position deletes, or deletion vectors, by the data file whose rows they delete, and whose partition
+    they are in.
 
-    Iceberg's JSON form of a scan task makes all of them in one call, where its builder takes a dozen calls for each.
+    Iceberg's JSON form of a scan task makes all of a spec in one call, where its builder takes a dozen for each.
     """
-    if not written:
-        return {}
-    spec = int(table.metadata["default-spec-id"])
-    task = {
+    found: dict[str, Deletes] = {}
+    for number in {file.spec for file, _ in written}:
+        mine = [(file, one) for file, one in written if file.spec == number]
+        task = _task(table, specs(table)[number], mine)
+        parser = table.engine.java("org.apache.iceberg.ScanTaskParser")
+        made = parser.fromJson(json.dumps(task), True).deletes()  # noqa: FBT003 - py4j has no keywords
+        found |= {file.uri: Deletes(made.get(i), one.uri, one.rows, one.blob) for i, (file, one) in enumerate(mine)}
+    return found
+
+
+def _task(table: IcebergTable, spec: PartitionSpec, written: Sequence[tuple[PlannedFile, Written]]) -> Json:
+    schema: Json = {"type": "struct", "schema-id": 0, "fields": table.fields if spec.fields else []}
+    described = next(one for one in table.metadata["partition-specs"] if one["spec-id"] == spec.number)
+    return {
         "task-type": "file-scan-task",
-        "schema": {"type": "struct", "schema-id": 0, "fields": []},
-        "spec": {"spec-id": spec, "fields": []},
+        "schema": schema,
+        "spec": described,
         "start": 0,
         "length": 0,
-        "delete-files": [_position_deletes(spec, uri, one) for uri, one in written.items()],
+        "delete-files": [
+            {**_position_deletes(spec.number, file.uri, one), "partition": spec.as_json(file.partition)}
+            for file, one in written
+        ],
     }
-    parser = table.engine.java("org.apache.iceberg.ScanTaskParser")
-    made = parser.fromJson(json.dumps(task), True).deletes()  # noqa: FBT003 - py4j has no keywords
-    return {uri: Deletes(made.get(i), one.uri, one.rows, one.blob) for i, (uri, one) in enumerate(written.items())}
 
 
 def _position_deletes(spec: int, data_file: str, written: Written) -> Json:

@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from replicator.folding.footers import KeyColumnRange
-from replicator.targets.iceberg.direct.data_files import FILE_PATH_ID
+from replicator.targets.iceberg.direct.data_files import FILE_PATH_ID, Unreadable
 from replicator.targets.iceberg.direct.file_cache import MEMORY
+from replicator.targets.iceberg.direct.partitions import Partition, PartitionSpec, specs
 from replicator.targets.iceberg.direct.pruning import within
 from replicator.targets.iceberg.table.catalog import IcebergTable, Json
 
 MAX_REMEMBERED = 500
+MAX_SHARED = 5_000_000  # rows of a file of deletes of several data files: it is read as a whole
 
 
 @dataclass(frozen=True)
 class Deletes:
-    """A file of position deletes of one data file, or its deletion vector in a file of several, with its first byte
-    and length there.
+    """A file of position deletes, or a deletion vector in a file of several, with its first byte and length there.
 
     `java`: Iceberg's object, which a commit that removes it wants.
+    shared: it may be another program's, and have rows of other data files too, so that it stays when one of them goes.
     """
 
     java: Any
     uri: str
     rows: int
     blob: tuple[int, int] | None = None
+    shared: bool = False
 
     @property
     def place(self) -> tuple[str, int]:
@@ -37,22 +40,25 @@ class Deletes:
 
 @dataclass(frozen=True)
 class PlannedFile:
-    """A data file, and what is deleted in it.  `java`: as in `Deletes`."""
+    """A data file, and what is deleted in it.  `java`: as in `Deletes`; spec: the number of that of `partition`."""
 
     java: Any
     uri: str
     rows: int
     size: int
     deletes: tuple[Deletes, ...] = ()
+    spec: int = 0
+    partition: Partition = ()
+
+    @property
+    def own_deletes(self) -> list[Deletes]:
+        """Those that no other data file has."""
+        return [one for one in self.deletes if not one.shared]
 
     @property
     def deleted(self) -> int:
-        """Rows."""
-        return sum(one.rows for one in self.deletes)
-
-
-class Unreadable(Exception):
-    """The table has files that only Iceberg's own readers understand."""
+        """Rows, at most."""
+        return sum(min(one.rows, self.rows) for one in self.deletes)
 
 
 def planned(table: IcebergTable, ranges: Sequence[KeyColumnRange] = ()) -> Sequence[PlannedFile]:
@@ -87,7 +93,8 @@ def carry_on(table: IcebergTable, snapshot: int, gone: Collection[str], new: Seq
 
 
 def _place(table: IcebergTable, snapshot: int | None) -> tuple[object, ...]:
-    return "plan", table.engine.generation, table.uuid, snapshot
+    """By the columns' types, too: Iceberg's objects have partitions of the types that were then."""
+    return "plan", table.engine.generation, table.uuid, snapshot, table.metadata["current-schema-id"]
 
 
 def _size(files: Sequence[PlannedFile]) -> int:
@@ -95,31 +102,36 @@ def _size(files: Sequence[PlannedFile]) -> int:
 
 
 def _planned(table: IcebergTable, scan: Any) -> tuple[PlannedFile, ...]:
+    known = specs(table)
     tasks = scan.planFiles()
     parser = table.engine.java("org.apache.iceberg.ScanTaskParser")
     try:
         found, iterator = [], tasks.iterator()
         while iterator.hasNext():
             task = iterator.next()
-            found.append(_described(task, json.loads(parser.toJson(task))))
+            found.append(_described(task, json.loads(parser.toJson(task)), known))
         return tuple(found)
     finally:
         tasks.close()
 
 
-def _described(task: Any, described: Json) -> PlannedFile:
-    file, deletes = described["data-file"], described.get("delete-files", [])
-    for one in (file, *deletes):
+def _described(task: Any, described: Json, known: Mapping[int, PartitionSpec]) -> PlannedFile:
+    file, listed = described["data-file"], described.get("delete-files", [])
+    for one in (file, *listed):
         if one["file-format"].lower() != ("puffin" if _blob(one) else "parquet"):
-            raise Unreadable(one["file-format"])
-    for one in deletes:
-        if one["content"] != "position-deletes" or _data_file(one) != file["file-path"]:
-            raise Unreadable(one["content"])
-    known = [
-        Deletes(task.deletes().get(i), one["file-path"], one["record-count"], _blob(one))
-        for i, one in enumerate(deletes)
-    ]
-    return PlannedFile(task.file(), file["file-path"], file["record-count"], file["file-size-in-bytes"], tuple(known))
+            message = f"{one['file-format'].lower()} files"
+            raise Unreadable(message)
+    deletes = []
+    for number, one in enumerate(listed):
+        shared = _data_file(one) != file["file-path"]
+        if one["content"] != "position-deletes" or (shared and one["record-count"] > MAX_SHARED):
+            raise Unreadable(one["content"].replace("-", " "))
+        deletes.append(Deletes(task.deletes().get(number), one["file-path"], one["record-count"], _blob(one), shared))
+    spec, size = known[file["spec-id"]], file["file-size-in-bytes"]
+    partition = spec.partition(file.get("partition", []))
+    return PlannedFile(
+        task.file(), file["file-path"], file["record-count"], size, tuple(deletes), spec.number, partition
+    )
 
 
 def _blob(file: Json) -> tuple[int, int] | None:
@@ -127,7 +139,7 @@ def _blob(file: Json) -> tuple[int, int] | None:
 
 
 def _data_file(deletes: Json) -> str | None:
-    """The one data file whose rows they delete: named, or told by the bounds of their paths; None where there are
+    """The one data file whose rows they delete: named, or told by the bounds of their paths; None where there may be
     several.
     """
     if named := deletes.get("referenced-data-file"):

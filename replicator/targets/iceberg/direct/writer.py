@@ -1,6 +1,6 @@
 """Small changes without Spark: rows found and files written by pyarrow, one commit through Iceberg's Java API.
 
-What it cannot do it leaves to Spark, and says why (`FallBackToSpark`), before anything is written.
+What it cannot do it leaves to Spark, and says why (`FallBackToSpark`): of what it may have written nothing stays.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,16 +23,17 @@ from replicator.staging.storage import Storage
 from replicator.state.journal import Segment
 from replicator.targets.base import Position
 from replicator.targets.iceberg.direct import history_writer
-from replicator.targets.iceberg.direct.data_files import LakeFiles, lake_files, new_data_file, target_schema
+from replicator.targets.iceberg.direct.data_files import LakeFiles, Unreadable, lake_files, new_data_file, target_schema
 from replicator.targets.iceberg.direct.key_lookup import Lookup, RowsToDelete, forget_positions, remember_positions
 from replicator.targets.iceberg.direct.manifest_entries import data_files, delete_files
+from replicator.targets.iceberg.direct.partitions import Partition, present_spec
 from replicator.targets.iceberg.direct.read_rows import read_rows
-from replicator.targets.iceberg.direct.scan_plan import Unreadable, carry_on
+from replicator.targets.iceberg.direct.scan_plan import carry_on
 from replicator.targets.iceberg.spark.changes import opened
 from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.table.commit import commit_directly, staging
 from replicator.targets.iceberg.table.layout import format_version
-from replicator.targets.parquet_files import Written, shaped, write_stream
+from replicator.targets.parquet_files import Split, Written, shaped, write_stream
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,12 @@ class DirectLimits:
     memory: int = 256 * 1024 * 1024
 
 
-WRITERS = 2
+WRITERS = 2  # of an initial load
+UPLOADS = 8  # of the files of one merge
+MAX_FILES = 500  # data files of a commit, of a partitioned table
 Rows = Callable[[Segment], Iterator[pa.Table]]
+Part = tuple[Partition, pa.Table]
+Item = TypeVar("Item")
 SPARK_ONLY = DirectLimits(-1, -1, -1)
 
 
@@ -67,6 +73,7 @@ class Direct:
     def __init__(self, storage: Storage, table: IcebergTable, files: LakeFiles, limits: DirectLimits) -> None:
         """`storage`: the segments'; `files`: the target's."""
         self._storage, self._table, self._files, self._limits = storage, table, files, limits
+        self._spec = present_spec(table)
         self._written: list[str] = []
 
     @classmethod
@@ -77,9 +84,8 @@ class Direct:
             raise FallBackToSpark("warehouse")
         if limits.rows < 0:
             raise FallBackToSpark("switched off")
-        if any(spec["fields"] for spec in table.metadata["partition-specs"]):
-            raise FallBackToSpark("partitions")
-        return cls(storage, table, files, limits)
+        with _readable():
+            return cls(storage, table, files, limits)
 
     @property
     def mode(self) -> Mode:
@@ -119,10 +125,8 @@ class Direct:
         folded = fold.fold(changes, schema)
         if self.mode is Mode.HISTORY or (keeps and len(folded.seq) > folded.stays.num_rows):
             return self._keep(schema, changes, ranges, after)  # what goes is read whole; arrivals alone are a mirror's
-        try:
+        with _readable():
             found = Lookup(self._files, self._table, schema).find(folded.keys, folded.seq, ranges)
-        except Unreadable as error:
-            raise FallBackToSpark(str(error)) from None
         staying = folded.stays.num_rows
         if len(self._table.columns) > len(schema.columns) and found.older[:staying].any():
             raise FallBackToSpark("kept columns")  # their values are in the rows that would be written again
@@ -144,10 +148,8 @@ class Direct:
         """With the values that UPDATEs left out."""
         names = {*schema.key, SEQUENCE, *(schema.names[place] for place in unchanged_values.places(changes))}
         columns = pa.schema([field for field in target_schema(self._table) if field.name in names])
-        try:
+        with _readable():
             hits = Lookup(self._files, self._table, schema).held(unchanged_values.concerned(changes, schema), ranges)
-        except Unreadable as error:
-            raise FallBackToSpark(str(error)) from None
         held = read_rows(self._files, hits, columns, self._limits.memory)
         if held is None:
             raise FallBackToSpark("rows to read")
@@ -161,10 +163,8 @@ class Direct:
         self, schema: TableSchema, changes: pa.Table, ranges: Sequence[KeyColumnRange], after: Position
     ) -> Counts:
         """The same where rows that go are kept."""
-        try:
+        with _readable():
             kept = history_writer.fold(self._files, self._table, schema, changes, ranges, self._limits.memory)
-        except Unreadable as error:
-            raise FallBackToSpark(str(error)) from None
         if kept is None:
             raise FallBackToSpark("rows to read")
         if len(self._table.columns) > len(schema.columns) and self.mode is Mode.SOFT_DELETE and kept.to_delete:
@@ -178,13 +178,11 @@ class Direct:
     def delete_below(self, below: int, after: Position) -> Counts:
         """Rows of a mirror with a smaller sequence number go.  Raises NotDirectly."""
         lookup, to_delete = Lookup(self._files, self._table), []
-        try:
+        with _readable():
             for one in lookup.below(below):
                 to_delete.append(one)
                 if sum(each.rows.nbytes for each in to_delete) > self._limits.memory:
                     raise FallBackToSpark("memory")
-        except Unreadable as error:
-            raise FallBackToSpark(str(error)) from None
         if not to_delete:
             self.nothing(after)
             return Counts()
@@ -231,12 +229,22 @@ class Direct:
     def _stream(self, segments: Sequence[Segment], rows: Rows) -> list[Written]:
         target = target_schema(self._table)
         found = (shaped(part, target) for segment in segments for part in rows(segment))
-        return write_stream(self._files, self._new_file, target, found)
+        return write_stream(self._files, self._new_data_file, target, found, split=self._split)
 
     def _rows(self, rows: pa.Table) -> list[Written]:
         if not rows.num_rows:
             return []
-        return [self._files.write_rows(self._new_file(), shaped(rows, target_schema(self._table)))]
+        whole = shaped(rows, target_schema(self._table))
+        parts = [((), whole)] if self._split is None else self._split(whole)
+        return _each(lambda uri, part: self._files.write_rows(uri, part[1], part[0]), self._named(parts))
+
+    @property
+    def _split(self) -> Split | None:
+        return self._spec.split if self._spec.fields else None
+
+    def _named(self, parts: Iterable[Part]) -> Iterator[tuple[str, Part]]:
+        for part in parts:
+            yield self._new_data_file(), part
 
     def _commit(
         self,
@@ -247,7 +255,8 @@ class Direct:
     ) -> None:
         """`deletes`: by data file; one to delete that has none there goes as a whole."""
         with self._writing():
-            new, positions = data_files(self._table, written), delete_files(self._table, deletes)
+            worn = [(one.file, deletes[one.file.uri]) for one in to_delete if one.file.uri in deletes]
+            new, positions = data_files(self._table, written), delete_files(self._table, worn)
 
         def build(transaction: Any) -> Any:
             update = transaction.newRowDelta()
@@ -260,14 +269,15 @@ class Direct:
             for hit in to_delete:
                 if hit.file.uri not in deletes:
                     update.removeRows(hit.file.java)
-                for one in hit.file.deletes:
+                for one in hit.file.own_deletes:
                     update.removeDeletes(one.java)
             return update
 
-        snapshot = commit_directly(self._table, after, build, self._discard)
-        worn = [replace(one.file, deletes=(positions[one.file.uri],)) for one in to_delete if one.file.uri in deletes]
-        carry_on(self._table, snapshot, {one.file.uri for one in to_delete}, [*worn, *new])
-        forget_positions(one for hit in to_delete for one in hit.file.deletes)
+        removes = len(to_delete) - len(worn) + sum(len(hit.file.own_deletes) for hit in to_delete)
+        snapshot = commit_directly(self._table, after, build, self._discard, removes)
+        kept = [replace(file, deletes=(positions[file.uri],)) for file, _ in worn]
+        carry_on(self._table, snapshot, {one.file.uri for one in to_delete}, [*kept, *new])
+        forget_positions(one for hit in to_delete for one in hit.file.own_deletes)
 
     def _deletes(self, to_delete: Iterable[RowsToDelete]) -> dict[str, Written]:
         """By data file, of those that keep rows."""
@@ -277,10 +287,18 @@ class Direct:
         if format_version(self._table) > 2:  # noqa: PLR2004 - position deletes are version 2's
             found = self._files.write_vectors(self._new_file("puffin"), rows)
         else:
-            found = {uri: self._files.write_positions(self._new_file(), uri, gone) for uri, gone in rows.items()}
-        for uri, written in found.items():
-            remember_positions(written, rows[uri])
+            named = [(self._new_file(), one) for one in rows.items()]
+            written = _each(lambda uri, one: self._files.write_positions(uri, *one), named)
+            found = dict(zip(rows, written, strict=True))
+        for uri, one in found.items():
+            remember_positions(one, uri, rows[uri])
         return found
+
+    def _new_data_file(self) -> str:
+        if self._spec.fields and len(self._written) >= MAX_FILES:
+            message = f"more than {MAX_FILES} files for its partitions"
+            raise FallBackToSpark(message)
+        return self._new_file()
 
     def _new_file(self, ending: str = "parquet") -> str:
         self._written.append(new_data_file(self._table, ending))
@@ -297,3 +315,22 @@ class Direct:
 
     def _discard(self) -> None:
         self._files.delete(self._written)
+
+
+def _each(write: Callable[[str, Item], Written], items: Iterable[tuple[str, Item]]) -> list[Written]:
+    """Several at a time, and no more in memory."""
+    found: list[Written] = []
+    with ThreadPoolExecutor(UPLOADS) as pool:  # it starts threads as they are needed
+        waiting = iter(items)
+        while some := list(islice(waiting, UPLOADS)):
+            found += [write(*some[0])] if len(some) == 1 else pool.map(write, *zip(*some, strict=True))
+    return found
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """What only Iceberg's own readers understand is Spark's."""
+    try:
+        yield
+    except Unreadable as error:
+        raise FallBackToSpark(str(error)) from None

@@ -16,6 +16,7 @@ from replicator.targets.iceberg.table.catalog import (
     STAGED,
     IcebergCatalog,
     IcebergTable,
+    PreparedSnapshot,
     prepared,
     publish,
     refused,
@@ -71,7 +72,9 @@ def commit(catalog: IcebergCatalog, table: IcebergTable, at: Position, write: Wr
     return summary
 
 
-def commit_directly(table: IcebergTable, at: Position | None, build: Build, discard: Callable[[], None]) -> int:
+def commit_directly(
+    table: IcebergTable, at: Position | None, build: Build, discard: Callable[[], None], removes: int = 0
+) -> int:
     """One commit through Iceberg's Java API, without Spark; it carries `at`, or no position (maintenance).
 
     Returns the snapshot's id.
@@ -79,10 +82,14 @@ def commit_directly(table: IcebergTable, at: Position | None, build: Build, disc
     `build` makes the update, given a transaction on the table as `table` has it.  The snapshot is written before it is
     published: a stale worker changes nothing, as in `commit`.  Where it certainly was not published nothing of it
     stays; `discard` removes the files that are `build`'s.
+
+    removes: files that `build` takes out of the table.  TargetError where fewer would go: Iceberg says nothing of one
+    that it does not find, and rows would be there twice.
     """
     try:
         said = {} if at is None else as_properties(at)
         made = prepared(table, build, said, lambda sequence: as_kept(said, sequence) if said else {})
+        _require_removed(table, made, removes)
     except Exception:
         discard()
         raise
@@ -94,6 +101,20 @@ def commit_directly(table: IcebergTable, at: Position | None, build: Build, disc
 
     _swap(lambda: publish(table, made.updated), undo, lambda: _is_there(table, made.snapshot))
     return made.snapshot
+
+
+def _require_removed(table: IcebergTable, made: PreparedSnapshot, removes: int) -> None:
+    if not removes:
+        return
+    summary = made.updated.currentSnapshot().summary()
+    found = sum(int(summary.get(name) or 0) for name in ("deleted-data-files", "removed-delete-files"))
+    if found < removes:
+        made.remove()
+        if table.handle.operations().refresh().metadataFileLocation() != table.base.metadataFileLocation():
+            message = f"Another worker committed to {table.name} in the meantime."
+            raise TargetConflict(message, table=str(table.name))
+        message = f"A change of {table.name} was to remove {removes} files, and Iceberg found {found} of them."
+        raise TargetError(message, table=str(table.name))
 
 
 def _is_there(table: IcebergTable, snapshot: int) -> bool | None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from replicator.faults import reach
 from replicator.model.retention import Retention
 from replicator.targets.iceberg.destination import CATALOG
-from replicator.targets.iceberg.direct.compaction import chosen, rewrite
-from replicator.targets.iceberg.direct.data_files import lake_files
-from replicator.targets.iceberg.direct.scan_plan import Unreadable, planned
+from replicator.targets.iceberg.direct.compaction import chosen, rewrite, small_by_partition
+from replicator.targets.iceberg.direct.data_files import LakeFiles, Unreadable, lake_files
+from replicator.targets.iceberg.direct.scan_plan import planned
 from replicator.targets.iceberg.spark.changes import quoted
 from replicator.targets.iceberg.table.catalog import IcebergCatalog, IcebergTable
 from replicator.targets.iceberg.table.naming import sql_string
@@ -34,11 +34,14 @@ ORPHAN_AGE_MS = 3 * 24 * 3600 * 1000
 
 @dataclass
 class _Looked:
-    """When this process last looked at a table, and how many snapshots expiry left."""
+    """When this process last looked at a table, how many snapshots expiry left, and how many small files compaction
+    left, of one that is partitioned.
+    """
 
     expiry: float = 0
     deletion: float = 0
     snapshots: int = 0
+    small_files: int = 0
 
 
 _LOOKED: dict[str, _Looked] = {}
@@ -82,22 +85,54 @@ def _compacted(catalog: IcebergCatalog, table: IcebergTable, *, reloading: bool)
     if table.snapshot is None:
         return 0
     files = lake_files(table)
+    looked = _LOOKED.setdefault(table.uuid, _Looked())
     if _compaction_due(table, alone=files is None, reloading=reloading):
         return _compact(catalog, table)
+    if files is None:
+        return _compact_many(catalog, table, looked)
     worn = not reloading and _deleted(table, MIN_DELETES, MAX_DELETED_SHARE)
-    if files is None or not (worn or _small_files(table) > SMALL_FILES):
-        return 0
+    if worn or _many_small_files(table, looked, SMALL_FILES):
+        return _compact_some(catalog, table, files, looked, worn=worn)
+    return 0
+
+
+def _compact_some(
+    catalog: IcebergCatalog, table: IcebergTable, files: LakeFiles, looked: _Looked, *, worn: bool
+) -> int:
     try:
-        found = chosen(planned(table), SMALL_FILES, worn=worn)
-    except Unreadable:
-        return 0  # another's files: Spark's turn comes
-    if found:
-        rewrite(files, table, found)
+        plan = planned(table)
+        fullest = next(iter(small_by_partition(plan)), [])
+        if len(fullest) > MAX_SMALL_FILES:
+            return _compact(catalog, table)
+        found = chosen(plan, SMALL_FILES, worn=worn)
+        if found:
+            rewrite(files, table, found)
+    except Unreadable:  # another's files
+        return _compact_many(catalog, table, looked)
+    looked.small_files = _small_files(table) if _partitioned(table) and not found else 0
     return len(found)
+
+
+def _compact_many(catalog: IcebergCatalog, table: IcebergTable, looked: _Looked) -> int:
+    """By Spark, where small files have become many."""
+    if not _many_small_files(table, looked, MAX_SMALL_FILES):
+        return 0
+    done = _compact(catalog, table)
+    looked.small_files = _small_files(catalog.again(table)) if _partitioned(table) else 0
+    return done
+
+
+def _many_small_files(table: IcebergTable, looked: _Looked, most: int) -> bool:
+    """Each partition may have some, so that only new ones count there; of thousands not every merge is looked at."""
+    return _small_files(table) > looked.small_files + max(most, looked.small_files // 10)
 
 
 def _small_files(table: IcebergTable) -> int:
     return table.total("data-files") - table.total("files-size") // TARGET_FILE
+
+
+def _partitioned(table: IcebergTable) -> bool:
+    return any(spec["fields"] for spec in table.metadata["partition-specs"])
 
 
 def _deleted(table: IcebergTable, least: int, share: float) -> bool:
@@ -112,7 +147,7 @@ def _compaction_due(table: IcebergTable, *, alone: bool, reloading: bool) -> boo
     share = MAX_DELETED_SHARE if alone else SPARKS_DELETED_SHARE
     many = table.total("delete-files") - table.total("data-files") > MAX_DELETE_FILES
     worn = not reloading and _deleted(table, SPARKS_MIN_DELETES, share)
-    return many or worn or _small_files(table) > MAX_SMALL_FILES
+    return many or worn or (not _partitioned(table) and _small_files(table) > MAX_SMALL_FILES)
 
 
 def _compact(catalog: IcebergCatalog, table: IcebergTable) -> int:
