@@ -13,9 +13,10 @@ import pytest
 from pyiceberg.expressions import EqualTo
 
 from replicator import faults
-from replicator.errors import TargetConflict
+from replicator.errors import TargetConflict, TargetError
 from replicator.faults import Fault, FaultInjected
 from replicator.targets.base import Append, Evolve, Merge, Position, TargetTable
+from replicator.targets.iceberg.direct.scan_plan import planned
 from replicator.targets.iceberg.table import commit
 from replicator.targets.iceberg.target import IcebergTarget
 from tests.integration.direct.play import SHAPES, Play
@@ -158,6 +159,20 @@ def test_a_commit_before_the_snapshot_is_written_is_met_too(lake: Lake, monkeypa
         lake.another_worker().apply(table, batch)
     assert files_of(lake, table) == left[0]
     assert sorted(lake.rows(table)) == [(n, "y") for n in range(10)]
+
+
+def test_a_commit_that_would_leave_a_file_it_was_to_remove_is_not_published(lake: Lake) -> None:
+    """Iceberg says nothing of a file that it does not find."""
+    one, other = lake.table(KEYED), lake.table(KEYED)
+    for table in (one, other):
+        lake.merge(table, KEYED, *[insert(n, n, "x") for n in range(3)])
+    loaded = lake.target._catalog.require(one)
+    (file,) = planned(lake.target._catalog.require(other))
+    before = files_of(lake, one)
+    with pytest.raises(TargetError, match="was to remove 1 files"):
+        commit.commit_directly(loaded, None, lambda t: t.newRowDelta().removeRows(file.java), lambda: None, 1)
+    assert files_of(lake, one) == before
+    assert lake.target.position(one) == Position(2, -1, 1, "L1")
 
 
 def test_rows_of_the_initial_load_that_are_newer_than_the_waiting_log_stay(lake: Lake) -> None:
