@@ -152,6 +152,8 @@ def test_a_worker_that_is_killed_loses_and_doubles_nothing(
             "INSERT INTO k VALUES (1), (9)", "DELETE FROM k WHERE v = 3 LIMIT 1", "UPDATE k SET v = 7 WHERE v = 2",
             "ALTER TABLE t MODIFY v BIGINT",
         )  # fmt: skip
+    lab.run(timeout=200)
+    lab.assert_equal(2)
     lab.execute("RENAME TABLE t TO renamed", "INSERT INTO renamed VALUES (999, 1)")
     lab.run(timeout=200)
     lab.assert_equal(2)
