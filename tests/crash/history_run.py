@@ -23,6 +23,7 @@ from pyiceberg.catalog import Catalog
 
 from replicator.errors import TidemarkError, UnsupportedCharset
 from replicator.faults import Fault
+from replicator.targets.registry import DEFAULT, target_kind
 from replicator.verification import CatalogConfig, DeltaConfig, Options, compare
 from replicator.verification.target import open_catalog
 from testing.workload.runner import Player
@@ -174,11 +175,16 @@ class Trial:
             )
             return services.create_replicator(
                 name=self.name, connection=connection, selection=[SelectionEntry(self.name)],
-                options=self.plan.options, target=self.plan.target, user=None, start=True,
+                options=self.plan.options, target=self._settings(), user=None, start=True,
                 destination=self._destination(),
             )  # fmt: skip
 
         self.id = patiently(make).pk
+
+    def _settings(self) -> dict[str, str]:
+        """Those of the plan that this kind of target has."""
+        kind = target_kind(self.stand.lake.kind if self.stand.lake is not None else DEFAULT)
+        return {field.name: self.plan.target[field.name] for field in kind.form if field.name in self.plan.target}
 
     def _destination(self) -> Destination | None:
         if self.stand.lake is None:
