@@ -87,7 +87,13 @@ def test_from_a_new_connection_to_a_started_replicator(visit: Callable[..., Visi
     rules = "shop.o*s: sales.o_{1}\narchive.events_*: events.at_{1}"
     assert (made.destination.kind, chosen) == (
         "iceberg",
-        {"namespace_prefix": "lake_", "routing": rules, "computed_columns": "*.*: tenant = 'eu'"},
+        {
+            "namespace_prefix": "lake_",
+            "routing": rules,
+            "computed_columns": "*.*: tenant = 'eu'",
+            "format_version": "2",
+            "bloom_filters": "no",
+        },
     )
     assert set(made.tables.filter(database="archive").values_list("target_namespace", flat=True)) == {"events"}
     assert made.parsed_options.ddl_policy["drop_column"] == "ignore"

@@ -147,7 +147,7 @@ class Strikes:
         """By workers that begin from now on, in the midst of the deletes of version 2."""
         replicator = self._find()
         if replicator.destination.kind == "iceberg":
-            services.update_target(replicator=replicator, target={"format_version": "3"})
+            services.update_target(replicator=replicator, target={**replicator.target, "format_version": "3"})
 
     def _restore(self, life: Life) -> Life:
         """The source goes back to a copy; what was read of the future that it loses is in the target, so that the log
