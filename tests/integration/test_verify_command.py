@@ -51,7 +51,7 @@ class Target:
 @pytest.fixture
 def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
     target = Target(tmp_path)
-    monkeypatch.setattr(verify, "catalog_config", lambda _: target.config)
+    monkeypatch.setattr(verify, "copy_config", lambda _: target.config)
     return target
 
 
