@@ -22,7 +22,7 @@ OUTER = (
     "connection hangs", "connection refused", "Spark killed", "worker killed", "worker frozen beyond its lease",
     "two workers at once", "tables asked to be read anew", "paused and resumed",
     "parts of tables asked to be read", "tables taken out and in again", "the source answers errors",
-    "tables upgraded to format version 3",
+    "tables upgraded to format version 3", "tables partitioned otherwise",
 )  # fmt: skip
 RESTORED = "data folder restored"  # on a server of the history's own
 METADATA_RESTORED = "metadata database restored"  # of a history that has the stand for itself
@@ -31,6 +31,12 @@ OUTER_OF = {
     "mariadb": (RESTORED,),
     "mysql": (RESTORED,),
 }
+# By Tidemark's own column, which every table has and every change changes: a row moves from partition to partition.
+PARTITIONS = (
+    "",
+    "*.*: bucket(3, _sequence_num)",
+    "*.witness: bucket(4, id), truncate(1000, stamp)\n*.witness_log: t\n*.*: truncate(500, _sequence_num)",
+)
 INNER_EACH, OUTER_EACH = 8, 2
 # Tables are renamed into these rules and out of them; the witness tables stay where they are.
 ROUTING = ("", "*.*a*: {schema}_a.{table}", "*.*e*e*: {schema}_{1}.{2}e{3}e{4}\n*.*a*: {schema}_a.{table}~")
@@ -114,6 +120,7 @@ class Deck:
             head_start=hand.choice((0.0, 0.0, 1.0, 3.0)),
             config=self._config(),
             target={
+                "partition_by": hand.choice(PARTITIONS),
                 "format_version": hand.choice(("2", "3")),
                 "bloom_filters": hand.choice(("no", "yes")),
                 "routing": hand.choice(ROUTING),

@@ -70,7 +70,8 @@ class Strikes:
             "tables asked to be read anew": lambda _: patiently(self._read_anew),
             "parts of tables asked to be read": lambda _: patiently(self._read_parts),
             "tables taken out and in again": lambda _: self._take_out(),
-            "tables upgraded to format version 3": lambda _: patiently(self._upgrade),
+            "tables upgraded to format version 3": lambda _: self._set("format_version", "3"),
+            "tables partitioned otherwise": lambda _: self._set("partition_by", "*.*: bucket(5, _sequence_num)"),
             "paused and resumed": self._pause,
             RESTORED: self._restore,
             METADATA_RESTORED: self._restore_metadata,
@@ -143,11 +144,15 @@ class Strikes:
         again = [SelectionEntry(table.database, table.name) for table in out]
         patiently(lambda: services.add_tables(replicator=self._find(), selection=again))
 
-    def _upgrade(self) -> None:
-        """By workers that begin from now on, in the midst of the deletes of version 2."""
-        replicator = self._find()
-        if replicator.destination.kind == "iceberg":
-            services.update_target(replicator=replicator, target={**replicator.target, "format_version": "3"})
+    def _set(self, name: str, value: str) -> None:
+        """Tables of Iceberg are changed by workers that begin from now on, in the midst of what they hold."""
+
+        def change() -> None:
+            replicator = self._find()
+            if replicator.destination.kind == "iceberg":
+                services.update_target(replicator=replicator, target={**replicator.target, name: value})
+
+        patiently(change)
 
     def _restore(self, life: Life) -> Life:
         """The source goes back to a copy; what was read of the future that it loses is in the target, so that the log
