@@ -11,6 +11,7 @@ from typing import Any
 
 import boto3
 import duckdb
+import duckdb_extension_delta
 import pytest
 
 from replicator.errors import ConfigurationError
@@ -177,14 +178,12 @@ def test_examples_have_no_secret_and_read_the_table(lake: DeltaLake) -> None:
 
 
 def test_the_example_of_duckdb_reads_the_table(lake: DeltaLake) -> None:
-    """Where its extension is installed (`duckdb-extension-delta`)."""
-    package = pytest.importorskip("duckdb_extension_delta")
     table = lake.table(KEYED)
     lake.merge(table, KEYED, *[insert(n, n, "x", b"y") for n in range(3)])
     text = next(one.text for one in examples(lake.store, table) if one.engine == "DuckDB")
     first, *statements = text.split("\n")
     assert first == "INSTALL delta; LOAD delta;"
-    (extension,) = Path(str(package.__file__)).parent.rglob("*.duckdb_extension")
+    (extension,) = Path(str(duckdb_extension_delta.__file__)).parent.rglob("*.duckdb_extension")
     with duckdb.connect() as connection:
         connection.load_extension(str(extension))
         for statement in statements:
