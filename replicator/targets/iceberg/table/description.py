@@ -7,7 +7,7 @@ kept, have no value in some rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from replicator.model.mode import Mode
@@ -27,13 +27,15 @@ def identifiers(schema: TableSchema, mode: Mode) -> tuple[str, ...]:
     return schema.key if fit else ()
 
 
-def let_go(transaction: Any, table: IcebergTable, new: TableSchema, back: Mapping[str, str]) -> None:
+def let_go(
+    transaction: Any, table: IcebergTable, new: TableSchema, back: Mapping[str, str], gone: Collection[str]
+) -> None:
     """Before columns are dropped or renamed: these are no identifiers, and what the key has no longer may be null.
 
-    back: names as they are, by those that columns get.
+    back: names as they are, by those that columns get.  gone: columns that are dropped, also to make room for others.
     """
     required = {str(field["name"]) for field in table.fields if field["required"]}
-    lost = required - {back.get(name, name) for name in identifiers(new, table.mode)}
+    lost = required - ({back.get(name, name) for name in identifiers(new, table.mode)} - set(gone))
     if not lost and required.isdisjoint(back.values()):
         return
     update = transaction.updateSchema().setIdentifierFields(_collection(table.engine, ()))

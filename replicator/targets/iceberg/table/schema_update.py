@@ -100,9 +100,11 @@ def evolve(catalog: IcebergCatalog, table: IcebergTable, change: Evolve, layout:
         raise UnsupportedDdl(message, table=str(table.name), remedy=remedy)
     kept |= partitioned & set(plan.dropped)  # the partitions of older files cannot be read without it
     transaction = table.handle.newTransaction()
-    let_go(transaction, table, change.schema, {new: old for old, new in plan.renamed})
-    release(transaction, table, overwritten | replaced | (set(plan.dropped) - kept))
-    _rename_and_drop(transaction, plan, overwritten | (set(plan.dropped) - kept))
+    back = {new: old for old, new in plan.renamed}
+    gone = overwritten | {back.get(name, name) for name in replaced} | (set(plan.dropped) - kept)
+    let_go(transaction, table, change.schema, back, gone)
+    release(transaction, table, gone)
+    _rename_and_drop(transaction, plan, gone)
     _add_and_widen(catalog.pool.spark(), transaction, plan)
     _reorder(transaction, [*change.schema.names, *sorted(kept), SEQUENCE, *table.mode.columns])
     own = layout.of(table.properties.get(SOURCE, str(change.schema.table))).properties
@@ -139,8 +141,6 @@ def _overwritten(old: TableSchema, kept: set[str], change: Evolve) -> set[str]:
 
 
 def _rename_and_drop(transaction: Any, plan: EvolutionPlan, gone: set[str]) -> None:
-    back = {new: old for old, new in plan.renamed}
-    gone = gone | {back.get(column.name, column.name) for column in plan.replaced}
     if not gone and not plan.renamed:
         return
     update = transaction.updateSchema()
