@@ -47,7 +47,7 @@ _CLOUDS, _KEYS = (("store", (S3, GCS, ADLS)),), ("credentials", (KEYS,))
 DESTINATION_FORM = (
     FormField(
         "store", "Object store", "choice", default=BUILT_IN, main=True,
-        choices=((BUILT_IN, "Beside the lakehouse of this installation"), *_IN_STORE["store"].choices),
+        choices=((BUILT_IN, "Beside this installation’s lakehouse"), *_IN_STORE["store"].choices),
     ),
     FormField(
         "location", "Location", main=True, when=(("store", (S3, GCS, ADLS, FILE)),),
