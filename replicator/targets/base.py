@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from replicator.errors import TargetError
 from replicator.model.mode import Mode
 from replicator.model.schema import TableSchema
+from replicator.model.types import DataType
 from replicator.state.journal import DDL_OPERATIONS, Segment
 
 NO_TABLE = "(none)"  # in the place of a load: there was no table
@@ -161,6 +163,25 @@ class ApplyResult:
     deleted: int
     how: str
     seconds: float
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Rows."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(self.inserted + other.inserted, self.updated + other.updated, self.deleted + other.deleted)
+
+
+def require_columns(table: TargetTable, there: Mapping[str, DataType | None], schema: TableSchema) -> None:
+    """TargetError where the table has not the columns that the segments have: an Evolve must come first."""
+    wrong = [one.name for one in schema.columns if there.get(one.name) != one.type]
+    if wrong:
+        raise TargetError(f"{table} is not at the changes' schema: {', '.join(wrong)}", table=str(table))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from replicator.verification import CatalogConfig, DeltaConfig
 
 Settings = Mapping[str, Any]
+CELL = 200  # characters of a value that a preview shows
 FULL, PARTIAL, NONE = "full", "partial", "none"
 
 
@@ -88,6 +89,18 @@ class Preview:
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str | None]]
+
+    @classmethod
+    def of(cls, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Preview:
+        """Of values by column; long ones are cut."""
+        return cls(columns, [[_shown(row.get(name)) for name in columns] for row in rows])
+
+
+def _shown(value: object) -> str | None:
+    if value is None:
+        return None
+    text = value.hex() if isinstance(value, bytes) else str(value)
+    return text if len(text) <= CELL else f"{text[:CELL]}…"
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from replicator.errors import ConfigurationError
 from replicator.model.computed_rules import COMPUTED_COLUMNS, ComputedColumns
 from replicator.sources.base import FormField
 from replicator.targets.routing import ROUTING, Routing
 
+PREFIX = "namespace_prefix"
+MAX_PREFIX_LENGTH = 100  # with a database's name behind it, it must fit where a namespace is stored
 SHARED_FORM = (
     FormField(
         ROUTING, "Routing rules", "textarea", required=False, keeps_secret=True,
@@ -29,6 +32,19 @@ SHARED_EFFECTS = {
     " pages.",
     COMPUTED_COLUMNS: "Takes effect within a minute. Tables whose computed columns change are resnapshotted.",
 }
+
+
+def prefixed(settings: Mapping[str, Any], database: str) -> str:
+    """The namespace of a database's tables, for kinds that have a `namespace_prefix`."""
+    return f"{settings.get(PREFIX, '')}{database}"
+
+
+def check_prefix(settings: Mapping[str, Any]) -> None:
+    """Raises ConfigurationError for one that is too long."""
+    if len(str(settings.get(PREFIX, ""))) > MAX_PREFIX_LENGTH:
+        raise ConfigurationError(
+            f"target: namespace_prefix must be a string of at most {MAX_PREFIX_LENGTH} characters."
+        )
 
 
 def check_shared(settings: Mapping[str, Any]) -> None:

@@ -94,7 +94,7 @@ def _move(old: Any, new: Any, name: str) -> None:
             old.execute(f"SELECT * FROM {table}")
             columns = ", ".join(column.name for column in old.description)
             try:
-                execute_values(new, f"INSERT INTO {table} ({columns}) VALUES %s", old.fetchall() or [None][:0])
+                execute_values(new, f"INSERT INTO {table} ({columns}) VALUES %s", old.fetchall())
             except errors.UniqueViolation:
                 message = "The database of TIDEMARK_CATALOG_URL has the catalog of another installation."
                 raise ConfigurationError(message, remedy="Give this one a database of its own.") from None

@@ -9,16 +9,15 @@ from datetime import UTC
 
 import pyarrow as pa
 
-from replicator.errors import TargetError
 from replicator.folding import staged_changes
 from replicator.model.mode import BELOW, Mode
-from replicator.model.schema import COMMIT_TS, OPERATION, SEQUENCE, TableSchema
+from replicator.model.schema import COMMIT_TS, OPERATION, SEQUENCE
 from replicator.staging.storage import Storage
 from replicator.state.journal import EventKind
-from replicator.targets.base import Append, DeleteBelow, Merge, Replace, item_of
+from replicator.targets.base import Append, Counts, DeleteBelow, Merge, Replace, item_of, require_columns
 from replicator.targets.delta import merging
 from replicator.targets.delta.live_files import LiveFiles
-from replicator.targets.delta.merging import Counts, ValuesUnknown
+from replicator.targets.delta.merging import ValuesUnknown
 from replicator.targets.delta.table import OpenTable
 
 MEMORY = 128 * 1024 * 1024  # of changes that are folded at a time
@@ -32,7 +31,7 @@ def append(storage: Storage, table: OpenTable, change: Append, stop: threading.E
     segments = [one for one in change.segments if one.last_sequence > at.loaded]
     if at.loaded >= change.loaded:
         return SKIPPED, Counts()
-    require_columns(table, change.schema)
+    require_columns(table.name, dict(table.columns), change.schema)
     files = LiveFiles(table, stop)
 
     def rows() -> Iterator[pa.Table]:
@@ -54,7 +53,7 @@ def merge(storage: Storage, table: OpenTable, change: Merge, stop: threading.Eve
     if at.applied >= change.upto:
         return SKIPPED, Counts()
     if segments:
-        require_columns(table, change.schema)
+        require_columns(table.name, dict(table.columns), change.schema)
     change = replace(change, segments=segments)
     files = LiveFiles(table, stop)
     with files.discarded_on_failure():
@@ -108,7 +107,7 @@ def replace_all(storage: Storage, table: OpenTable, change: Replace, stop: threa
     at = table.position
     if at.load == change.load and at.loaded >= change.loaded:
         return SKIPPED, Counts()
-    require_columns(table, change.schema)
+    require_columns(table.name, dict(table.columns), change.schema)
     files = LiveFiles(table, stop)
 
     def rows() -> Iterator[pa.Table]:
@@ -160,12 +159,3 @@ def marker(change: DeleteBelow) -> pa.Table:
             BELOW: pa.array([change.below], pa.int64()),
         }
     )
-
-
-def require_columns(table: OpenTable, schema: TableSchema) -> None:
-    """TargetError where the table has not the columns that the segments have: an Evolve must come first."""
-    there = dict(table.columns)
-    wrong = [one.name for one in schema.columns if there.get(one.name) != one.type]
-    if wrong:
-        message = f"{table.name} is not at the changes' schema: {', '.join(wrong)}"
-        raise TargetError(message, table=str(table.name))

@@ -6,7 +6,6 @@ A note in a folder of the location says where and when to look; the table's log 
 from __future__ import annotations
 
 import json
-import logging
 import re
 import time
 import uuid
@@ -22,8 +21,8 @@ from replicator.targets.base import TargetTable
 from replicator.targets.delta.destination import DeltaStore
 from replicator.targets.delta.failures import explained
 from replicator.targets.delta.table import OpenTable, file_system, local_path
+from replicator.targets.upkeep import delete_each
 
-LOGGER = logging.getLogger("tidemark.upkeep")
 NOTES = "~dropped"  # no namespace's folder is called so
 PURGED = "tidemark.purged"  # the folder is being deleted
 LOG = "_delta_log"
@@ -48,24 +47,18 @@ def announce(store: DeltaStore, name: TargetTable, retention: Retention) -> int:
 
 
 def delete_due(store: DeltaStore, now: float) -> int:
-    """Delete the folders of tables whose time has come; returns their number.
+    """Delete the folders of tables whose time has come; see `delete_each`."""
+    files = _location(store)
 
-    One that cannot be deleted stays, and keeps no other from it.  Raises TargetError where none can.
-    """
-    deleted, failure, files = 0, None, _location(store)
-    for note in _due(store, files, now):
-        try:
-            with explained(store):
-                with files.open_input_stream(note) as told:
-                    name = TargetTable(*json.loads(told.read()))
-                deleted += _delete(store, name, now)
-                files.delete_file(note)
-        except TargetError as error:
-            failure = error
-            LOGGER.warning("A dropped table stays for now: %s", error.message)
-    if failure and not deleted:
-        raise failure
-    return deleted
+    def delete(note: str) -> bool:
+        with explained(store):
+            with files.open_input_stream(note) as told:
+                name = TargetTable(*json.loads(told.read()))
+            deleted = _delete(store, name, now)
+            files.delete_file(note)
+        return deleted
+
+    return delete_each(_due(store, files, now), delete)
 
 
 def _delete(store: DeltaStore, name: TargetTable, now: float) -> bool:

@@ -16,7 +16,6 @@ from replicator.targets.delta.query_examples import examples
 from replicator.targets.delta.table import OpenTable, file_system
 from replicator.targets.kind import Preview, TableReport
 
-CELL = 200  # characters of a value that are shown
 ENTRIES = 1000  # of the log, in which a compaction is looked for
 COMPACTIONS = frozenset({"OPTIMIZE"})  # of other programs
 
@@ -59,7 +58,7 @@ def preview(store: DeltaStore, name: TargetTable, rows: int) -> Preview | None:
                 found += batch.to_pylist()
                 if len(found) >= rows:
                     break
-    return Preview(names, [[_shown(row.get(name)) for name in names] for row in found[:rows]])
+    return Preview.of(names, found[:rows])
 
 
 def _is_compaction(entry: dict[str, Any]) -> bool:
@@ -69,10 +68,3 @@ def _is_compaction(entry: dict[str, Any]) -> bool:
 def _at(entry: dict[str, Any]) -> datetime | None:
     said = entry.get("timestamp")
     return datetime.fromtimestamp(said / 1000, UTC) if said else None
-
-
-def _shown(value: object) -> str | None:
-    if value is None:
-        return None
-    text = value.hex() if isinstance(value, bytes) else str(value)
-    return text if len(text) <= CELL else f"{text[:CELL]}…"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from replicator.errors import ConfigurationError
 from replicator.model.types import DataType, Kind
 from replicator.sources.base import CheckResult, FormField
 from replicator.sources.kind import read_guide
@@ -12,15 +11,14 @@ from replicator.targets.base import Capabilities, Target, TargetTable
 from replicator.targets.delta.destination import DESTINATION_FORM, delta_store, place
 from replicator.targets.iceberg.destination import NO_LAKE, LakeCatalog
 from replicator.targets.kind import PARTIAL, Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
-from replicator.targets.shared_settings import SHARED_EFFECTS, SHARED_FORM
+from replicator.targets.shared_settings import PREFIX, SHARED_EFFECTS, SHARED_FORM, check_prefix, prefixed
 
 if TYPE_CHECKING:
     from replicator.verification import DeltaConfig
 
-MAX_PREFIX_LENGTH = 100  # with a database's name behind it, it must fit where a namespace is stored
 FORM = (
     FormField(
-        "namespace_prefix",
+        PREFIX,
         "Folder prefix",
         required=False,
         keeps_secret=True,
@@ -56,11 +54,7 @@ def _types(kind: DataType) -> TypeSupport:
 
 def _valid(settings: Settings) -> None:
     delta_store(settings, NO_LAKE)
-    prefix = str(settings.get("namespace_prefix", ""))
-    if len(prefix) > MAX_PREFIX_LENGTH:
-        raise ConfigurationError(
-            f"target: namespace_prefix must be a string of at most {MAX_PREFIX_LENGTH} characters."
-        )
+    check_prefix(settings)
 
 
 def _open(opening: Opening) -> Target:
@@ -118,13 +112,13 @@ DELTA = TargetKind(
     open=_open,
     capabilities=CAPABILITIES,
     types=_types,
-    namespace=lambda settings, database: f"{settings.get('namespace_prefix', '')}{database}",
+    namespace=prefixed,
     place=place,
     dataset=_dataset,
     form=FORM,
     destination_form=DESTINATION_FORM,
     valid=_valid,
-    fixed={"namespace_prefix": "Queries use these table names."},
+    fixed={PREFIX: "Queries use these table names."},
     effects={one.name: "Takes effect within a minute. The location must have the tables written so far."
         for one in DESTINATION_FORM} | SHARED_EFFECTS,
     check=_check,

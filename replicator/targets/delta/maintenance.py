@@ -7,19 +7,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from replicator.errors import ConfigurationError
 from replicator.faults import reach
-from replicator.model.retention import STEPS, Retention
+from replicator.model.retention import Retention
 from replicator.targets.delta.failures import explained
 from replicator.targets.delta.live_files import LiveFiles
 from replicator.targets.delta.schema_update import retention_hours, retention_properties, set_properties
 from replicator.targets.delta.table import DataFile, OpenTable
+from replicator.targets.upkeep import own_retention
 
 SMALL_FILE = 32 * 1024 * 1024
 MAX_SMALL_FILES = 16
 MAX_BYTES = 96 * 1024 * 1024  # of files read in one step: it delays the merges of its table
 DELETION_SECONDS = 3600
-GRACE_HOURS, RETENTION_STEPS = "tidemark.deletion-grace-hours", "tidemark.retention-steps"
 
 
 @dataclass
@@ -42,24 +41,13 @@ def maintain(table: OpenTable, retention: Retention) -> str:
     looked, now = _LOOKED.setdefault(table.uri, _Looked()), time.time()
     if now - looked.deletion > DELETION_SECONDS:
         looked.deletion = now
-        own = own_retention(table, retention)
+        own = own_retention(table.name, table.configuration, retention)
         wanted = retention_properties(own)
         if any(table.configuration.get(name) != value for name, value in wanted.items()):
             set_properties(table, wanted)
         if deleted := delete_unneeded(table, retention_hours(own)):
             done.append(f"deleted {deleted} unreferenced files")
     return f"{table.name}: {', '.join(done)}." if done else ""
-
-
-def own_retention(table: OpenTable, default: Retention) -> Retention:
-    """The table's, by its properties; what they do not say is the default's.  Raises ConfigurationError."""
-    steps, hours = table.configuration.get(RETENTION_STEPS), table.configuration.get(GRACE_HOURS)
-    try:
-        own = Retention.parse(steps or STEPS, float(hours or 0))
-    except (ConfigurationError, ValueError) as error:
-        message = f"{table.name}: its properties {RETENTION_STEPS} and {GRACE_HOURS} are invalid: {error}"
-        raise ConfigurationError(message, table=str(table.name)) from None
-    return Retention(own.steps if steps else default.steps, own.grace if hours else default.grace)
 
 
 def delete_unneeded(table: OpenTable, hours: int) -> int:

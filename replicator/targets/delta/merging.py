@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
@@ -17,27 +16,13 @@ from replicator.folding.fold import NO_KEY, Numbers, fold, numbered
 from replicator.folding.key_set import KeySet
 from replicator.model.mode import CURRENT, DELETED, DELETED_AT, VALID_FROM, VALID_TO, Mode
 from replicator.model.schema import SEQUENCE, UNCHANGED, TableSchema
-from replicator.targets.base import DeleteBelow
+from replicator.targets.base import Counts, DeleteBelow
 from replicator.targets.delta.live_files import LiveFiles, gathered
 from replicator.targets.delta.table import OpenTable
 from replicator.targets.parquet_files import shaped
 
 UNBOUNDED = 1 << 62
 TIME = pa.timestamp("us", tz="UTC")
-
-
-@dataclass(frozen=True)
-class Counts:
-    """Rows."""
-
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.inserted + other.inserted, self.updated + other.updated, self.deleted + other.deleted
-        )  # fmt: skip
 
 
 class ValuesUnknown(Exception):

@@ -15,6 +15,7 @@ from replicator.targets.base import (
     NO_TABLE,
     Append,
     ApplyResult,
+    Counts,
     Create,
     DeleteBelow,
     Drop,
@@ -30,7 +31,6 @@ from replicator.targets.delta import apply, dropped_tables, maintenance, schema_
 from replicator.targets.delta.apply import SKIPPED, Outcome
 from replicator.targets.delta.destination import DeltaStore
 from replicator.targets.delta.kind import CAPABILITIES
-from replicator.targets.delta.merging import Counts
 from replicator.targets.delta.table import OWNER, OpenTable
 
 DEFAULT_RETENTION = Retention.parse()

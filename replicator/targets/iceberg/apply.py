@@ -13,11 +13,11 @@ from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.staging.storage import Storage
 from replicator.state.journal import Segment
-from replicator.targets.base import Append, DeleteBelow, Merge, Position, Replace, item_of
+from replicator.targets.base import Append, Counts, DeleteBelow, Merge, Position, Replace, item_of
 from replicator.targets.iceberg import changelog
 from replicator.targets.iceberg.direct.pruning import nothing_in, whole_files_below
 from replicator.targets.iceberg.direct.result import DIRECT, SKIPPED, ChangeOutcome
-from replicator.targets.iceberg.direct.writer import Counts, Direct, DirectLimits, FallBackToSpark
+from replicator.targets.iceberg.direct.writer import Direct, DirectLimits, FallBackToSpark
 from replicator.targets.iceberg.spark import fold, merge_keyless, merge_unchanged
 from replicator.targets.iceberg.spark.changes import quoted, read
 from replicator.targets.iceberg.spark.merge_modes import end_below, put_changes, put_folded

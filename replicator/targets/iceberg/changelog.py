@@ -12,9 +12,9 @@ from replicator.model.mode import BELOW
 from replicator.model.schema import COMMIT_TS, OPERATION, SEQUENCE
 from replicator.staging.storage import Storage
 from replicator.state.journal import EventKind
-from replicator.targets.base import DeleteBelow, Merge, Position, Replace, item_of
+from replicator.targets.base import Counts, DeleteBelow, Merge, Position, Replace, item_of
 from replicator.targets.iceberg.direct.result import DIRECT, ChangeOutcome
-from replicator.targets.iceberg.direct.writer import Counts, Direct, DirectLimits, FallBackToSpark
+from replicator.targets.iceberg.direct.writer import Direct, DirectLimits, FallBackToSpark
 from replicator.targets.iceberg.spark import fold
 from replicator.targets.iceberg.spark.changelog import in_spark
 from replicator.targets.iceberg.spark.changes import read

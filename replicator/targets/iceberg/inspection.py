@@ -15,7 +15,6 @@ from replicator.targets.iceberg.failures import explained
 from replicator.targets.iceberg.query_examples import examples
 from replicator.targets.kind import Preview, TableReport
 
-CELL = 200  # characters of a value that are shown
 ANCESTORS = 10_000
 
 
@@ -35,14 +34,7 @@ def preview(lake: LakeCatalog, namespace: str, name: str, rows: int) -> Preview 
         with explained(lake):
             names = [field.name for field in table.schema().fields]
             found = table.scan(limit=rows).to_arrow() if table.current_snapshot() else pa.table({})
-        return Preview(names, [[_shown(row.get(name)) for name in names] for row in found.to_pylist()])
-
-
-def _shown(value: object) -> str | None:
-    if value is None:
-        return None
-    text = value.hex() if isinstance(value, bytes) else str(value)
-    return text if len(text) <= CELL else f"{text[:CELL]}…"
+        return Preview.of(names, found.to_pylist())
 
 
 def _report(lake: LakeCatalog, table: Table, namespace: str, name: str) -> TableReport:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from replicator.errors import ConfigurationError
 from replicator.model.types import DataType
 from replicator.sources.base import CheckResult, FormField
 from replicator.sources.kind import read_guide
@@ -32,15 +31,14 @@ from replicator.targets.iceberg.layout import (
 from replicator.targets.iceberg.table.type_names import iceberg_type
 from replicator.targets.identifiers import IdentifierPolicy
 from replicator.targets.kind import Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
-from replicator.targets.shared_settings import SHARED_EFFECTS, SHARED_FORM
+from replicator.targets.shared_settings import PREFIX, SHARED_EFFECTS, SHARED_FORM, check_prefix, prefixed
 
 if TYPE_CHECKING:
     from replicator.verification import CatalogConfig
 
-MAX_PREFIX_LENGTH = 100  # with a database's name behind it, it must fit where a namespace is stored
 FORM = (
     FormField(
-        "namespace_prefix",
+        PREFIX,
         "Namespace prefix",
         required=False,
         keeps_secret=True,
@@ -91,11 +89,7 @@ CAPABILITIES = Capabilities(jvm=True, upkeep=True, verified=True)
 def _valid(settings: Settings) -> None:
     lake_catalog(settings, NO_LAKE)
     Layout.parse(settings)
-    prefix = str(settings.get("namespace_prefix", ""))
-    if len(prefix) > MAX_PREFIX_LENGTH:
-        raise ConfigurationError(
-            f"target: namespace_prefix must be a string of at most {MAX_PREFIX_LENGTH} characters."
-        )
+    check_prefix(settings)
 
 
 def _open(opening: Opening) -> Target:
@@ -169,7 +163,7 @@ ICEBERG = TargetKind(
     open=_open,
     capabilities=CAPABILITIES,
     types=_types,
-    namespace=lambda settings, database: f"{settings.get('namespace_prefix', '')}{database}",
+    namespace=prefixed,
     place=place,
     dataset=_dataset,
     form=FORM,
@@ -183,7 +177,7 @@ ICEBERG = TargetKind(
     preview=_preview,
     clean=_clean,
     verification=_verification,
-    fixed={"namespace_prefix": "Queries use these table names."},
+    fixed={PREFIX: "Queries use these table names."},
     test_note="The test makes a namespace with one table, writes and reads a row, and removes them again.",
     guide=read_guide(__file__),
 )

@@ -14,6 +14,7 @@ from replicator.targets.base import (
     NO_TABLE,
     Append,
     ApplyResult,
+    Counts,
     Create,
     DeleteBelow,
     Drop,
@@ -28,7 +29,7 @@ from replicator.targets.base import (
 from replicator.targets.iceberg import apply
 from replicator.targets.iceberg.destination import lake_catalog
 from replicator.targets.iceberg.direct.result import SKIPPED, ChangeOutcome
-from replicator.targets.iceberg.direct.writer import Counts, DirectLimits
+from replicator.targets.iceberg.direct.writer import DirectLimits
 from replicator.targets.iceberg.jvm.session import SparkPool, guarded
 from replicator.targets.iceberg.kind import CAPABILITIES
 from replicator.targets.iceberg.layout import Layout

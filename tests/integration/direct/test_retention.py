@@ -28,6 +28,7 @@ from replicator.targets.iceberg.layout import Layout
 from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.target import IcebergTarget
 from replicator.targets.iceberg.upkeep import deletion_list, dropped_tables, expiry, maintenance, readable_history
+from replicator.targets.upkeep import GRACE_HOURS, RETENTION_STEPS, own_retention
 from tests.integration.spark.lake import Lake
 from tests.staged import insert, schema_of, update
 
@@ -314,13 +315,13 @@ def test_many_snapshots_cost_a_merge_nothing_to_describe(lake: Lake) -> None:
 def test_a_table_has_its_own_retention_by_its_properties(lake: Lake) -> None:
     table = changed(lake, 1)
     properties = loaded(lake, table).handle.updateProperties()
-    properties.set(expiry.RETENTION_STEPS, "1h/1m").set(expiry.GRACE_HOURS, "2").commit()
-    own = expiry.own_retention(loaded(lake, table), RETENTION)
+    properties.set(RETENTION_STEPS, "1h/1m").set(GRACE_HOURS, "2").commit()
+    own = own_retention(table, loaded(lake, table).properties, RETENTION)
     assert own == Retention.parse("1h/1m", 2)
-    loaded(lake, table).handle.updateProperties().remove(expiry.RETENTION_STEPS).commit()
-    assert expiry.own_retention(loaded(lake, table), RETENTION) == Retention(RETENTION.steps, 7200)
-    loaded(lake, table).handle.updateProperties().set(expiry.GRACE_HOURS, "soon").commit()
-    with pytest.raises(ConfigurationError, match=expiry.GRACE_HOURS):
+    loaded(lake, table).handle.updateProperties().remove(RETENTION_STEPS).commit()
+    assert own_retention(table, loaded(lake, table).properties, RETENTION) == Retention(RETENTION.steps, 7200)
+    loaded(lake, table).handle.updateProperties().set(GRACE_HOURS, "soon").commit()
+    with pytest.raises(ConfigurationError, match=GRACE_HOURS):
         lake.target.maintain(table)
 
 

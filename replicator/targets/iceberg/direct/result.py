@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from replicator.targets.iceberg.direct.writer import Counts
+from replicator.targets.base import Counts
 
 SKIPPED = "skip"
 DIRECT = "direct"

@@ -21,7 +21,7 @@ from replicator.model.mode import DELETED, Mode
 from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.staging.storage import Storage
 from replicator.state.journal import Segment
-from replicator.targets.base import Position
+from replicator.targets.base import Counts, Position
 from replicator.targets.iceberg.direct import history_writer
 from replicator.targets.iceberg.direct.data_files import LakeFiles, Unreadable, lake_files, new_data_file, target_schema
 from replicator.targets.iceberg.direct.key_lookup import Lookup, RowsToDelete, forget_positions, remember_positions
@@ -56,15 +56,6 @@ SPARK_ONLY = DirectLimits(-1, -1, -1)
 
 class FallBackToSpark(Exception):
     """Spark must do it, because …"""
-
-
-@dataclass(frozen=True)
-class Counts:
-    """Rows."""
-
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
 
 
 class Direct:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from replicator.errors import TargetError
 from replicator.model.change import Operation
 from replicator.model.mode import CURRENT, DELETED, VALID_FROM
 from replicator.model.schema import OPERATION, SEQUENCE, TableSchema
+from replicator.targets import base
 from replicator.targets.iceberg.spark.changes import AT, SEQ, row
 from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.table.naming import sql_name
@@ -40,9 +40,5 @@ def as_read(rows: DataFrame) -> DataFrame:
 
 
 def require_columns(table: IcebergTable, schema: TableSchema) -> None:
-    """TargetError where the table has not the columns that the segments have: an Evolve must come first."""
-    there = {name: from_iceberg(text) for name, text in table.columns}
-    wrong = [c.name for c in schema.columns if there.get(c.name) != c.type]
-    if wrong:
-        message = f"{table.name} is not at the changes' schema: {', '.join(wrong)}"
-        raise TargetError(message, table=str(table.name))
+    """See `targets.base`."""
+    base.require_columns(table.name, {name: from_iceberg(text) for name, text in table.columns}, schema)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from replicator.errors import ConfigurationError
 from replicator.faults import reach
-from replicator.model.retention import STEPS, Retention
+from replicator.model.retention import Retention
 from replicator.targets.iceberg.table.catalog import STAGED, IcebergTable, Json, publish, without_snapshots
 from replicator.targets.iceberg.table.position import depth
 from replicator.targets.iceberg.upkeep import deletion_list, readable_history
@@ -61,20 +60,6 @@ def expirable(table: IcebergTable, retention: Retention, now: float) -> set[int]
     stray = _stray(snapshots, recent, table.snapshot) - named
     series = [(one, s["timestamp-ms"] / 1000) for one, s in by_id.items() if one not in stray]
     return set(by_id) - named - retention.thinned(series, now)
-
-
-def own_retention(table: IcebergTable, default: Retention) -> Retention:
-    """The table's, by its properties (`ALTER TABLE … SET TBLPROPERTIES`); what they do not say is the default's.
-
-    Raises ConfigurationError.
-    """
-    steps, hours = table.properties.get(RETENTION_STEPS), table.properties.get(GRACE_HOURS)
-    try:
-        own = Retention.parse(steps or STEPS, float(hours or 0))
-    except (ConfigurationError, ValueError) as error:
-        message = f"{table.name}: its properties {RETENTION_STEPS} and {GRACE_HOURS} are invalid: {error}"
-        raise ConfigurationError(message, table=str(table.name)) from None
-    return Retention(own.steps if steps else default.steps, own.grace if hours else default.grace)
 
 
 def _ancestors(by_id: dict[int, Json], at: int | None) -> list[int]:

@@ -15,7 +15,8 @@ from replicator.targets.iceberg.spark.changes import quoted
 from replicator.targets.iceberg.table.catalog import IcebergCatalog, IcebergTable
 from replicator.targets.iceberg.table.naming import sql_string
 from replicator.targets.iceberg.upkeep import deletion_list, readable_history
-from replicator.targets.iceberg.upkeep.expiry import CHECKED, expire, own_retention
+from replicator.targets.iceberg.upkeep.expiry import CHECKED, expire
+from replicator.targets.upkeep import own_retention
 
 TARGET_FILE = 128 * 1024 * 1024
 MAX_DELETE_FILES = 60  # more than one to a data file: direct merges make one, Spark's several
@@ -54,7 +55,7 @@ def maintain(catalog: IcebergCatalog, table: IcebergTable, retention: Retention,
         reach("apply.compact.after")
         done.append(f"compacted {rewritten} file{'' if rewritten == 1 else 's'}")
         table = catalog.require(table.name)
-    retention = own_retention(table, retention)
+    retention = own_retention(table.name, table.properties, retention)
     looked, now = _LOOKED.setdefault(table.uuid, _Looked()), time.time()
     if table.snapshots >= looked.snapshots + NEW_SNAPSHOTS or now - looked.expiry > EXPIRY_SECONDS:
         looked.expiry, expired = now, expire(table, retention, now)
