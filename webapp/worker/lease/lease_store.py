@@ -31,7 +31,8 @@ UPDATE worker_lease SET expires_at = clock_timestamp() + make_interval(secs => %
 WHERE name = %s AND owner = %s AND fence = %s AND expires_at > clock_timestamp()
 """
 RELEASE = """
-UPDATE worker_lease SET expires_at = %s WHERE name = %s AND owner = %s AND fence = %s
+UPDATE worker_lease SET expires_at = %s
+WHERE name = %s AND owner = %s AND fence = %s AND expires_at > clock_timestamp()
 """
 RELEASED = datetime(1970, 1, 1, tzinfo=UTC)  # when a lease that was given back ended
 NOT_RELEASED = "SELECT name, expires_at > clock_timestamp() FROM worker_lease WHERE expires_at > %s"
@@ -64,7 +65,7 @@ class OrmLeaseStore:
 
     @stored
     def release(self, lease: Lease) -> None:
-        """No error where it is gone."""
+        """No error where it is gone.  One that ran out stays so: nobody could rely on it since."""
         with connection.cursor() as cursor:
             cursor.execute(RELEASE, [RELEASED, lease.name, lease.owner, lease.fence])
 

@@ -57,6 +57,17 @@ def test_a_lease_that_was_taken_over_cannot_be_renewed_or_released() -> None:
     assert live_leases() == {"capture:1"}
 
 
+def test_who_gives_a_lease_back_after_it_ran_out_is_told_as_lost() -> None:
+    """An owner that was cut off for longer than its lease, and is there again before another one took it."""
+    leases = OrmLeaseStore()
+    late = leases.acquire("capture:1", "a", seconds=-1)
+    assert late is not None
+    leases.release(late)
+    taken = leases.take("capture:1", "b")
+    assert taken is not None
+    assert taken[1] is not None
+
+
 def test_a_stale_owner_commits_nothing(captured: Captured) -> None:
     """Invariant 2."""
     leases = OrmLeaseStore()
