@@ -14,8 +14,9 @@ from benchmarks import initial_load, latency, many_tables, pages, planning, snap
 from benchmarks.data import datasets, postgres_datasets
 from benchmarks.data.sources import MariaDBSource, PostgresSource, Source
 from benchmarks.data.world import ROOT, World
-from benchmarks.lake import catalogs, left_out, merging
+from benchmarks.lake import catalogs, day, left_out, merging
 from benchmarks.logs import capture_memory, mysql_log, postgres_log
+from benchmarks.rates import catch_up, encrypted, highest, hot_tables
 from benchmarks.report import Row, write_section
 
 DATA = ROOT.parent / "shared" / "data"
@@ -81,10 +82,18 @@ BENCHMARKS = {
     "memory-blob": Benchmark("memory", lambda world, _: capture_memory.of_blob(world.source, world.folder)),
     "merge": Benchmark("merge", lambda world, asked: merging.run(world, asked.rows, asked.repeats), ("mariadb",)),
     "catalogs": Benchmark("catalogs", lambda world, asked: catalogs.run(world, asked.rows), ("mariadb",)),
+    "day": Benchmark("day", lambda world, asked: day.run(world, asked.rows), ("mariadb",)),
     "merge-left-out": Benchmark(
         "merge", lambda world, asked: left_out.run(world, asked.rows, asked.repeats), ("mariadb",)
     ),
+    "catch-up": Benchmark("catch-up", lambda world, asked: catch_up.run(world, asked.rows)),
     "latency": Benchmark("latency", lambda world, asked: latency.under_load(world, latency.LATENCY, asked.seconds)),
+    "latency-s3": Benchmark(
+        "latency", lambda world, asked: latency.under_load(world, latency.LATENCY_S3, asked.seconds)
+    ),
+    "highest": Benchmark("highest rate", lambda world, asked: highest.run(world, asked.seconds)),
+    "hot-tables": Benchmark("hot tables", lambda world, asked: hot_tables.run(world, asked.rows, asked.seconds)),
+    "tls": Benchmark("TLS", lambda world, asked: encrypted.run(world, asked.rows, asked.repeats)),
     "fleet": Benchmark("fleet", lambda world, asked: latency.under_load(world, latency.FLEET, asked.seconds)),
     "replicators": Benchmark(
         "replicators",

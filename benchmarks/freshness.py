@@ -1,20 +1,21 @@
 """When rows become queryable, as a reader sees it who knows nothing of the product but its Iceberg tables.
 
-It asks the catalog's Postgres for the tables' metadata files, several times a second. What a new snapshot added is read
-at once from its data files: a row is queryable from the moment at which the reader first met the metadata with it.
+It asks the catalog's database for the tables' metadata files, several times a second. What a new snapshot added is
+read at once from its data files: a row is queryable from the moment at which the reader first met the metadata with it.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import psycopg2
@@ -27,32 +28,58 @@ from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntryStatus, r
 EVERY = 0.05
 STAMP = "written"
 KEY = "id"
-TABLES = "SELECT table_name, metadata_location FROM iceberg_tables WHERE table_namespace = %s"
+TABLES = "SELECT table_name, metadata_location FROM iceberg_tables WHERE table_namespace = {}"
 COMPACTION = "replace"
 
 
-class Reader:
-    """`with Reader(url, namespace) as reader:` watches until the block ends."""
+Look = Callable[[], list[tuple[str, str]]]  # names and metadata files
 
-    def __init__(self, catalog: str, namespace: str) -> None:
-        """`catalog`: URL of the Postgres with the Iceberg catalog."""
-        self._connection = psycopg2.connect(catalog)
-        self._connection.autocommit = True
-        self._namespace = namespace
+
+def in_postgres(url: str, namespace: str) -> Look:
+    """A JDBC catalog."""
+    connection = psycopg2.connect(url)
+    connection.autocommit = True
+
+    def look() -> list[tuple[str, str]]:
+        with connection.cursor() as cursor:
+            cursor.execute(TABLES.format("%s"), (namespace,))
+            return [(str(name), str(location)) for name, location in cursor.fetchall()]
+
+    return look
+
+
+def in_sqlite(file: Path, namespace: str) -> Look:
+    """What `testing.servers.iceberg_rest` keeps its tables in: twenty requests a second of each table would be a load
+    of their own.
+    """
+
+    def look() -> list[tuple[str, str]]:
+        with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
+            return [(str(name), str(at)) for name, at in connection.execute(TABLES.format("?"), (namespace,))]
+
+    return look
+
+
+class Reader:
+    """`with Reader(look) as reader:` watches until the block ends."""
+
+    def __init__(self, look: Look, store: Mapping[str, str] = MappingProxyType({})) -> None:
+        """`store`: pyiceberg's properties of the files' store."""
+        self._look = look
         self._known: dict[str, str] = {}
         self._snapshots: dict[str, set[int]] = {}
         self._seen: list[pa.Table] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
         self._failed: Exception | None = None
-        self._io = load_file_io({})
+        self._io = load_file_io(dict(store))
         self.commits = 0
 
     def __enter__(self) -> Self:
         """What the tables hold now is left out."""
         for name, location in self._look():
             self._known[name] = location
-            self._snapshots[name] = {one["snapshot-id"] for one in _metadata(location).get("snapshots", [])}
+            self._snapshots[name] = {one["snapshot-id"] for one in self._metadata(location).get("snapshots", [])}
         self._thread.start()
         return self
 
@@ -61,7 +88,6 @@ class Reader:
     ) -> None:
         self._stop.set()
         self._thread.join()
-        self._connection.close()
         if self._failed is not None:
             raise self._failed
 
@@ -89,14 +115,9 @@ class Reader:
         except Exception as error:  # noqa: BLE001 - whatever it was, the end of the block raises it
             self._failed = error
 
-    def _look(self) -> list[tuple[str, str]]:
-        with self._connection.cursor() as cursor:
-            cursor.execute(TABLES, [self._namespace])
-            return [(str(name), str(location)) for name, location in cursor.fetchall()]
-
     def _read(self, name: str, location: str, now: float) -> None:
         known = self._snapshots.setdefault(name, set())
-        for snapshot in _line(_metadata(location)):
+        for snapshot in _line(self._metadata(location)):
             if snapshot["snapshot-id"] in known:
                 break
             known.add(snapshot["snapshot-id"])
@@ -114,9 +135,16 @@ class Reader:
                         yield entry.data_file
 
     def _note(self, name: str, file: DataFile, now: float) -> None:
-        rows = pq.read_table(_path(file.file_path), columns=[KEY, STAMP])
+        with self._io.new_input(file.file_path).open() as data:
+            rows = pq.ParquetFile(data).read(columns=[KEY, STAMP])
         rows = rows.append_column("seen", pa.array(np.full(rows.num_rows, now)))
         self._seen.append(rows.append_column("table", pa.array([name] * rows.num_rows)))
+
+    def _metadata(self, location: str) -> dict[str, Any]:
+        with self._io.new_input(location).open() as file:
+            data = file.read()
+        found: dict[str, Any] = json.loads(gzip.decompress(data) if location.endswith(".gz.metadata.json") else data)
+        return found
 
 
 def _line(metadata: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -126,13 +154,3 @@ def _line(metadata: dict[str, Any]) -> Iterator[dict[str, Any]]:
     while at in snapshots:
         yield snapshots[at]
         at = snapshots[at].get("parent-snapshot-id")
-
-
-def _metadata(location: str) -> dict[str, Any]:
-    data = Path(_path(location)).read_bytes()
-    found: dict[str, Any] = json.loads(gzip.decompress(data) if location.endswith(".gz.metadata.json") else data)
-    return found
-
-
-def _path(location: str) -> str:
-    return unquote(urlsplit(location).path)

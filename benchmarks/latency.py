@@ -20,6 +20,7 @@ from benchmarks.data.world import World
 from benchmarks.freshness import Reader
 from benchmarks.initial_load import say
 from benchmarks.product import Usage, current, replicated, running, usage, wait
+from benchmarks.rates.places import place
 from benchmarks.report import Row
 
 RATE = 2000  # changes a second
@@ -35,7 +36,8 @@ SNAPSHOT, SNAPSHOT_ROWS, SNAPSHOT_RATE, TABLES = "lag-snapshot", 4_000_000, 1000
 class Goal:
     """`lag`: percentile → seconds.
 
-    The tables are shared out among so many replicators; one more has a backlog of so many rows.
+    The tables are shared out among so many replicators; one more has a backlog of so many rows.  on_s3: in a REST
+    catalog.
     """
 
     name: str
@@ -44,9 +46,11 @@ class Goal:
     lag: dict[int, float]
     replicators: int = 1
     backlog: int = 0
+    on_s3: bool = False
 
 
-LATENCY = Goal("latency", 10, 120, {50: 3.0, 99: 8.0})
+LATENCY = Goal("latency", 10, 120, {50: 0.8, 99: 2.0})
+LATENCY_S3 = Goal("latency-s3", 10, 120, {50: 1.6, 99: 4.0}, on_s3=True)
 FLEET = Goal("fleet", 200, 180, {99: 60.0})
 REPLICATORS = Goal("replicators", 200, 180, {99: 60.0}, replicators=20, backlog=5_000_000)
 
@@ -54,12 +58,13 @@ REPLICATORS = Goal("replicators", 200, 180, {99: 60.0}, replicators=20, backlog=
 def under_load(world: World[Any], goal: Goal, seconds: float | None) -> list[Row]:
     """`seconds` of traffic, after a quarter as much that does not count."""
     seconds = seconds or goal.seconds
-    database = f"bench_{goal.name}"
+    database = f"bench_{goal.name.replace('-', '_')}"
     names = traffic.make(world.source, database, goal.tables)
     with (
         running(world) as up,
-        replicated(world, database, goal.replicators) as replicators,
-        Reader(world.catalog_url, database) as reader,
+        place(world, on_s3=goal.on_s3) as where,
+        replicated(world, database, goal.replicators, where.settings) as replicators,
+        Reader(where.look(database), where.store) as reader,
         behind(world, goal.backlog) as catch_up,
     ):
         say(f"{goal.name}: {RATE:,} changes/s over {goal.tables} tables for {seconds * (1 + WARM):.0f} s")
@@ -138,8 +143,9 @@ def during_snapshot(world: World[Any], rows: int, seconds: float | None) -> list
     fill(world.source, database, names[0], rows)
     with (
         running(world),
+        place(world) as where,
         replicated(world, database) as [replicator],
-        Reader(world.catalog_url, database) as reader,
+        Reader(where.look(database)) as reader,
     ):
         with traffic.Traffic(world.source, database, names, SNAPSHOT_RATE) as writing:
             time.sleep(seconds)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,21 +67,28 @@ def wait(done: Callable[[], bool], otherwise: str, log: Path | None = None) -> N
 
 
 @contextmanager
-def replicated(world: World[Any], database: str, parts: int = 1) -> Iterator[list[Replicator]]:
+def replicated(
+    world: World[Any], database: str, parts: int = 1, settings: Mapping[str, str] | None = None
+) -> Iterator[list[Replicator]]:
     """The database's tables in so many replicators; they stream and are current when the block begins, and are stopped
-    at its end.
+    at its end.  `settings`: of their destination, where it is not the lakehouse of the installation.
     """
     from webapp.connections.services import create_connection
+    from webapp.destinations.services import destination_for
     from webapp.replicators.selection.entries import SelectionEntry
     from webapp.replicators.services import create_replicator, start_replicator, stop_replicator
 
     source = world.source
     connection = create_connection(name=database, kind=source.kind, config=source.config)
     tables = source.tables(database)
+    destination = None if settings is None else destination_for("iceberg", settings)
     replicators: list[Replicator] = []
     for part in range(parts):
         selection = [SelectionEntry(database, table) for table in tables[part::parts]]
-        replicators.append(create_replicator(name=f"{database}_{part}", connection=connection, selection=selection))
+        name = f"{database}_{part}"
+        replicators.append(
+            create_replicator(name=name, connection=connection, selection=selection, destination=destination)
+        )
         start_replicator(replicator=replicators[-1])
     say(f"{database}: the initial load of {len(tables)} tables")
     wait(lambda: all(map(current, replicators)), f"{database} does not become current.")

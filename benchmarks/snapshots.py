@@ -17,11 +17,12 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from benchmarks.data import snapshot_table
@@ -112,10 +113,11 @@ def writer(table: Filled) -> Iterator[None]:
         say(f"{running.transactions / (time.monotonic() - began):,.0f} transactions a second were written meanwhile")
 
 
-def ours(table: Filled) -> Speed:
+def ours(table: Filled, more: Mapping[str, str] = MappingProxyType({})) -> Speed:
+    """`more`: settings of the connection."""
     with closing(source_kind(table.source.kind).open(table.source.config)) as source:
         source.log(REPLICATOR).prepare(TableSet(tables=frozenset({table.table})), first=True)
-    with snapshot(table, None, 1) as reader:
+    with snapshot(table, None, 1, more) as reader:
         first, last = reader.stamps(table.rows)
     return Speed.between(first, last)
 
@@ -128,11 +130,14 @@ def ours_flowing(table: Filled) -> Speed:
 
 
 @contextmanager
-def snapshot(table: Filled, offset: Any, parallel: int) -> Iterator[LogReader]:
+def snapshot(
+    table: Filled, offset: Any, parallel: int, more: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[LogReader]:
     """What it staged goes with the block."""
     staging = table.folder / "staging"
     orders = {
-        "kind": table.source.kind, "config": table.source.config, "table": (DATABASE, TABLE), "offset": offset,
+        "kind": table.source.kind, "config": {**table.source.config, **more}, "table": (DATABASE, TABLE),
+        "offset": offset,
         "parallel": parallel, "staging": str(staging),
     }  # fmt: skip
     try:

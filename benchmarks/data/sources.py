@@ -13,11 +13,13 @@ import psycopg2
 import pymysql
 
 from benchmarks.data.psql_script import pieces
+from testing.servers.tls import offer_tls
 from webapp.embedded.java_artifacts import cache_folder
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 # A sender that is held for a while (postgres_log) must not be taken for one whose reader has gone.
+MARIADB_OPTIONS = {"innodb-buffer-pool-size": "1G"}
 POSTGRES_OPTIONS = {"shared_buffers": "1GB", "wal_sender_timeout": "0"}
 
 
@@ -36,6 +38,10 @@ class Source(ABC):
 
     @abstractmethod
     def stop(self) -> None: ...
+
+    @abstractmethod
+    def offer_tls(self) -> None:
+        """From now on, to whom wants it."""
 
     @property
     @abstractmethod
@@ -75,13 +81,20 @@ class MariaDBSource(Source):
     kind, error, quote = "mysql", pymysql.MySQLError, "`"
 
     def __init__(self, folder: Path) -> None:
-        self._server = EmbeddedMariaDB(folder / "mariadb", options={"innodb-buffer-pool-size": "1G"})
+        self._server = EmbeddedMariaDB(folder / "mariadb", options=MARIADB_OPTIONS)
 
     def start(self) -> None:
         self._server.start()
 
     def stop(self) -> None:
         self._server.stop()
+
+    def offer_tls(self) -> None:
+        """It makes itself a certificate when it starts."""
+        self.stop()
+        options = {**MARIADB_OPTIONS, "ssl": "ON"}
+        self._server = EmbeddedMariaDB(self._server.folder, self._server.port, options=options)
+        self.start()
 
     @property
     def address(self) -> dict[str, Any]:
@@ -128,6 +141,9 @@ class PostgresSource(Source):
 
     def stop(self) -> None:
         self._server.stop()
+
+    def offer_tls(self) -> None:
+        offer_tls(self._server)
 
     @property
     def config(self) -> dict[str, str]:

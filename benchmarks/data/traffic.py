@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from benchmarks.data.sources import Source
 
-CHANGES = 10  # of a transaction: six rows inserted, three updated, one deleted; in three statements
+CHANGES = 10  # of a transaction, or a multiple: six rows inserted, three updated, one deleted; in three statements
 FIRST_ROWS = 300
 WRITERS = 4
 LATE = 5.0  # seconds; behind by more, the pace begins again: the machine cannot write that much
@@ -21,8 +21,8 @@ MARIADB_TABLE = """CREATE TABLE {name} (id BIGINT PRIMARY KEY, written BIGINT NO
 POSTGRES_TABLE = MARIADB_TABLE.replace("DATETIME(6)", "TIMESTAMP")
 
 
-def make(source: Source, database: str, tables: int) -> list[str]:
-    """A database with so many tables of a few hundred rows."""
+def make(source: Source, database: str, tables: int, filled: int | None = None) -> list[str]:
+    """A database with so many tables of a few hundred rows (`filled`: the first of them; the others have one)."""
     names = [f"orders_{number:03}" for number in range(tables)]
     table = POSTGRES_TABLE if source.kind == "postgres" else MARIADB_TABLE
     with closing(source.connect("postgres" if source.kind == "postgres" else "mysql")) as connection:
@@ -33,9 +33,11 @@ def make(source: Source, database: str, tables: int) -> list[str]:
             else:
                 cursor.execute(f"CREATE DATABASE {database}")
                 cursor.execute(f"USE {database}")
-            for name in names:
+            for number, name in enumerate(names):
                 cursor.execute(table.format(name=name))
-                cursor.execute(_insert(name, range(FIRST_ROWS), 0))
+                cursor.execute(_insert(name, range(FIRST_ROWS if filled is None or number < filled else 1), 0))
+                if number % 500 == 499:
+                    connection.commit()
         connection.commit()
     return names
 
@@ -45,11 +47,11 @@ class Traffic:
     connections.
     """
 
-    def __init__(self, source: Source, database: str, names: list[str], rate: float) -> None:
-        """`rate`: changes a second, over all tables."""
+    def __init__(self, source: Source, database: str, names: list[str], rate: float, times: int = 1) -> None:
+        """`rate`: changes a second, over all tables, in transactions of ten times `times`."""
         self._stop = threading.Event()
         self._writers = [
-            _Writer(source.connect(database), names[seed::WRITERS], rate / WRITERS, seed, self._stop)
+            _Writer(source.connect(database), names[seed::WRITERS], rate / WRITERS, times, seed, self._stop)
             for seed in range(WRITERS)
         ]
 
@@ -77,10 +79,13 @@ class Traffic:
 class _Writer(threading.Thread):
     """One connection; each transaction is one table's, chosen at random."""
 
-    def __init__(self, connection: Any, names: list[str], rate: float, seed: int, stop: threading.Event) -> None:
+    def __init__(
+        self, connection: Any, names: list[str], rate: float, times: int, seed: int, stop: threading.Event
+    ) -> None:
         super().__init__(name="traffic", daemon=True)
         self._connection, self._names, self._rate, self._over = connection, names, rate, stop
-        self._next = dict.fromkeys(names, FIRST_ROWS)
+        self._times = times
+        self._next = {name: _next(connection, name) for name in names}
         self._random = random.Random(seed)
         self.failed: Exception | None = None
         self.changes, self.seconds = 0, 1e-9
@@ -91,8 +96,8 @@ class _Writer(threading.Thread):
         try:
             while not self._over.is_set():
                 self._transaction(self._random.choice(self._names))
-                sent += CHANGES
-                self.changes += CHANGES
+                sent += CHANGES * self._times
+                self.changes += CHANGES * self._times
                 self.seconds = time.monotonic() - started
                 ahead = paced + sent / self._rate - time.monotonic()
                 if ahead > 0:
@@ -106,18 +111,28 @@ class _Writer(threading.Thread):
 
     def _transaction(self, name: str) -> None:
         """The stamp is taken before the transaction's first statement."""
-        now = time.time_ns() // 1000
+        now, times = time.time_ns() // 1000, self._times
         first = self._next[name]
-        self._next[name] += 6
-        at = self._random.randrange(first // 2, first - 3)
+        self._next[name] += 6 * times
+        at = self._random.randrange(first // 2, first - 3 * times)
+        gone = (first - FIRST_ROWS) // 6
         with self._connection.cursor() as cursor:
-            cursor.execute(_insert(name, range(first, first + 6), now))
+            cursor.execute(_insert(name, range(first, first + 6 * times), now))
             cursor.execute(
                 f"UPDATE {name} SET written = {now}, amount = amount + 1, status = 'paid' WHERE id BETWEEN {at} AND"
-                f" {at + 2}"
+                f" {at + 3 * times - 1}"
             )
-            cursor.execute(f"DELETE FROM {name} WHERE id = {(first - FIRST_ROWS) // 6}")
+            cursor.execute(f"DELETE FROM {name} WHERE id BETWEEN {gone} AND {gone + times - 1}")
         self._connection.commit()
+
+
+def _next(connection: Any, name: str) -> int:
+    """The first key that the table has not had yet."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT max(id) + 1 FROM {name} WHERE id < 1000000000")
+        found = int(cursor.fetchone()[0])
+    connection.commit()
+    return found
 
 
 def _insert(name: str, ids: range, now: int) -> str:

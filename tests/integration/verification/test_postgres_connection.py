@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import shutil
-import uuid
 from dataclasses import replace
 from functools import partial
-from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from pyiceberg.catalog.sql import SqlCatalog
 
 from replicator.errors import SourceUnreachable
 from replicator.verification import CatalogConfig, Options, SourceConfig, TablePair, compare
 from replicator.verification.postgres.reader import PostgresReader
 from replicator.verification.source import SourceTable
+from testing.servers.tls import certificate, offer_tls
 from tests.environment import HOME
-from tests.integration.verification.conftest import SCHEMA, Sql, Write, config_of, reader_of, runs, small
+from tests.integration.verification.conftest import SCHEMA, Sql, Write, config_of, reader_of, small
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 
@@ -87,36 +81,11 @@ def test_a_source_that_refuses_the_login_is_unreachable_without_its_password(
     assert "wr0ng" not in str(caught.value)
 
 
-def certificate() -> tuple[str, str]:
-    """PEM texts of a new certificate for 127.0.0.1 that vouches for itself, and of its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"tests {uuid.uuid4()}")])
-    now = dt.datetime.now(dt.UTC)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(1))
-        .not_valid_after(now + dt.timedelta(1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
-    text = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
-    return made.public_bytes(pem).decode(), text.decode()
-
-
 def test_only_a_server_that_the_given_authority_vouches_for_is_read(lake: SqlCatalog, tmp_path: Path) -> None:
     server = EmbeddedPostgresSource(HOME / f"tls-{tmp_path.name}", durable=False)
-    own, key = certificate()
     server.start()
     try:
-        data = server.folder / "data"
-        for name, text in (("server.crt", own), ("server.key", key)):
-            (data / name).write_text(text)
-            (data / name).chmod(0o600)
-            shutil.chown(data / name, data.stat().st_uid)
-        runs(server)("ALTER SYSTEM SET ssl = on")
-        runs(server)("SELECT pg_reload_conf()")
+        own = offer_tls(server)
         config = replace(config_of(server), connect={"sslmode": "verify-full"})
         catalog = CatalogConfig("lake", lake.properties["uri"], lake.properties["warehouse"])
         assert compare(partial(PostgresReader, replace(config, ca=own)), catalog, []) == []
