@@ -16,7 +16,7 @@ from benchmarks.data.sources import MariaDBSource, PostgresSource, Source
 from benchmarks.data.world import ROOT, World
 from benchmarks.lake import catalogs, day, left_out, merging
 from benchmarks.logs import capture_memory, mysql_log, postgres_log
-from benchmarks.rates import catch_up, encrypted, highest, hot_tables
+from benchmarks.rates import catch_up, encrypted, highest, hot_tables, transactions
 from benchmarks.report import Row, write_section
 
 DATA = ROOT.parent / "shared" / "data"
@@ -91,6 +91,7 @@ BENCHMARKS = {
     "latency-s3": Benchmark(
         "latency", lambda world, asked: latency.under_load(world, latency.LATENCY_S3, asked.seconds)
     ),
+    "transactions": Benchmark("transactions", lambda world, asked: transactions.run(world, asked.rows), ("mariadb",)),
     "highest": Benchmark("highest rate", lambda world, asked: highest.run(world, asked.seconds)),
     "hot-tables": Benchmark("hot tables", lambda world, asked: hot_tables.run(world, asked.rows, asked.seconds)),
     "tls": Benchmark("TLS", lambda world, asked: encrypted.run(world, asked.rows, asked.repeats)),

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from benchmarks.data import orders_table
 from benchmarks.data.orders_table import DATABASE, TABLE
@@ -63,13 +66,18 @@ def many_row_events(source: MariaDBSource, rows: int, repeats: int, folder: Path
     ]
 
 
-def write(source: MariaDBSource, rows: int, per: int, together: int, folder: Path) -> Written:
-    """So many rows in a log file of its own.  No annotations: the texts of statements are of no use to any side."""
+def write(source: MariaDBSource, rows: int, per: int, together: int, folder: Path, *, new: bool = True) -> Written:
+    """So many rows in a log file of its own.  No annotations: the texts of statements are of no use to any side.
+
+    new: the table is made anew before.
+    """
     print(f"writing {rows:,} rows in statements of {per}", file=sys.stderr)
     with closing(source.connect("mysql")) as connection, connection.cursor() as cursor:
         connection.autocommit(value=True)
         cursor.execute("SET SESSION binlog_annotate_row_events = OFF")
-        orders_table.make(cursor, orders_table.MARIADB)
+        if new:
+            orders_table.make(cursor, orders_table.MARIADB)
+        cursor.execute(f"USE {DATABASE}")
         cursor.execute("FLUSH BINARY LOGS")
         log = begin(source.kind, source.config, TableId(DATABASE, TABLE), folder)
         orders_table.fill(cursor, rows, per, together)
@@ -97,8 +105,9 @@ def debezium(written: Written) -> Speed:
     return Speed.between(stamps[0], stamps[-1])
 
 
-def dump(written: Written) -> Speed:
-    orders = {"address": written.source.address, "bytes": written.bytes, "rows": written.rows}
+def dump(written: Written, more: Mapping[str, Any] = MappingProxyType({})) -> Speed:
+    """`more`: of the connection (pymysql's names)."""
+    orders = {"address": {**written.source.address, **more}, "bytes": written.bytes, "rows": written.rows}
     orders |= {name: written.log.offset[name] for name in ("file", "position")}
     with LogReader("dump", python("benchmarks.logs.binlog_dump"), json.dumps(orders), written.log.folder) as reader:
         first, last = reader.stamps(written.rows)
