@@ -28,7 +28,7 @@ SMALL_FILES = 16
 MAX_SMALL_FILES = 60
 NEW_SNAPSHOTS = 60  # expiry is looked at after so many
 EXPIRY_SECONDS = 600  # or so long
-DELETION_SECONDS = 3600
+DELETION_SECONDS = 3600  # what is due is looked for so often, or as often as a shorter grace is over
 ORPHANS_EVERY = 7 * 24 * 3600
 ORPHAN_AGE_MS = 3 * 24 * 3600 * 1000
 
@@ -63,7 +63,7 @@ def maintain(catalog: IcebergCatalog, table: IcebergTable, retention: Retention,
             done.append(f"expired {expired} snapshots")
         table = catalog.require(table.name)
         looked.snapshots = table.snapshots
-    if now - looked.deletion > DELETION_SECONDS:
+    if now - looked.deletion > min(DELETION_SECONDS, max(EXPIRY_SECONDS, retention.grace)):
         looked.deletion = now
         done += _deleted_files(table, retention, now)
     if _orphans_due(table):
