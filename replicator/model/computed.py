@@ -26,16 +26,22 @@ class ComputedKind(StrEnum):
     CAST = "cast"
 
 
+MAX_SHARED_VALUE = 200  # characters: it is part of the name of a property of the target table
 METADATA = {ComputedKind.COMMIT_TIME: TIMESTAMP, ComputedKind.OFFSET: STRING, ComputedKind.OPERATION: STRING}
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """`value`: of a constant, as a text; the column of a cast."""
+    """`value`: of a constant, as a text; the column of a cast.
+
+    shared: the target table, namespace and name, whose rows the constant tells apart (docs/destinations.md); a table
+    that goes to another one has another column.
+    """
 
     kind: ComputedKind
     type: DataType
     value: str = ""
+    shared: str = ""
 
     def __str__(self) -> str:
         """For people, as it is written."""
@@ -50,17 +56,21 @@ class Computed:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form, part of a stored column's."""
-        return {"kind": self.kind.value, "type": str(self.type), "value": self.value}
+        shared = {"shared": self.shared} if self.shared else {}
+        return {"kind": self.kind.value, "type": str(self.type), "value": self.value, **shared}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Computed:
         """Inverse of `to_dict`; LookupError, ValueError for all else."""
-        return cls(ComputedKind(data["kind"]), DataType.parse(data["type"]), str(data["value"]))
+        kind, shared = ComputedKind(data["kind"]), str(data.get("shared", ""))
+        return cls(kind, DataType.parse(data["type"]), str(data["value"]), shared)
 
-    def refusal(self, name: str, schema: TableSchema) -> str:
+    def refusal(self, name: str, schema: TableSchema) -> str:  # noqa: PLR0911 - a reason each
         """Why it cannot be the column `name` of a table with this schema, as a sentence; empty where it can."""
         if any(column.name.lower() == name.lower() for column in schema.columns):
             return f"The computed column {name} has the name of a column of the table. Rename the computed column."
+        if self.shared and (why := self._cannot_share(name, schema)):
+            return why
         if self.is_metadata and not schema.key:
             return (
                 f"The computed column {name} ({self}) needs a key: rows of a table without one are told apart by all"
@@ -76,6 +86,16 @@ class Computed:
         return (
             f"The computed column {name} cannot be a cast of {self.value} ({of}) to {self.type}: values could be lost."
         )
+
+    def _cannot_share(self, name: str, schema: TableSchema) -> str:
+        if not schema.key:
+            return (
+                f"Tables that share the target table {self.shared} need a key. Add a key, or route the table to a"
+                " target table of its own."
+            )
+        if len(self.value) > MAX_SHARED_VALUE:
+            return f"The value of {name} is longer than {MAX_SHARED_VALUE} characters. Change the routing rule."
+        return ""
 
 
 _CASTS: Mapping[Kind, frozenset[Kind]] = {

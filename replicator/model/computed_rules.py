@@ -12,10 +12,10 @@ from replicator.errors import ConfigurationError
 from replicator.model.computed import METADATA, Computed, ComputedKind
 from replicator.model.identifiers import TableId, parse_name, pattern_captures
 from replicator.model.mode import OWN_COLUMNS
+from replicator.model.routing import MAX_COLUMN_NAME, Routing
 from replicator.model.types import BIGINT, BOOLEAN, STRING, DataType, Kind
 
 COMPUTED_COLUMNS = "computed_columns"
-MAX_COLUMN_NAME = 128
 _FORM = "`schema.table: name = value, …`"
 _VALUES = "'text', a number, true, false, commit_time, offset, operation, cast(column as type)"
 _PARTS = re.compile(r"""(?:'(?:[^']|'')*'|"(?:[^"]|"")*"|\([^()]*(?:\([^()]*\)[^()]*)*\)|[^,'"()])+""")
@@ -40,27 +40,33 @@ class ComputedRule:
 @dataclass(frozen=True)
 class ComputedColumns:
     """A table has the columns of all rules that fit it; of two with one name, the first.  `without`: tables that have
-    none.
+    none.  routing: a table that shares its target table has the column that tells the rows apart, before the others.
     """
 
     rules: tuple[ComputedRule, ...] = field(default=())
     without: frozenset[TableId] = frozenset()
+    routing: Routing = field(default_factory=Routing)
 
     def __bool__(self) -> bool:
-        return bool(self.rules)
+        return bool(self.rules) or self.routing.shares
 
     def of(self, table: TableId) -> dict[str, Computed]:
         """By name, in the order in which they are written."""
         found: dict[str, Computed] = {}
+        if table in self.without:
+            return found
+        if (route := self.routing.route(table)) is not None and route.column:
+            shared = f"{route.namespace}.{route.name}"
+            found[route.column] = Computed(ComputedKind.CONSTANT, STRING, route.value, shared)
         for rule in self.rules:
-            if table not in self.without and rule.fits(table):
+            if rule.fits(table):
                 found |= _new(rule.columns, found)
         return found
 
     @classmethod
     def parse(cls, settings: Mapping[str, Any]) -> ComputedColumns:
         """Of a target's settings.  Raises ConfigurationError that names the line."""
-        return _parsed(str(settings.get(COMPUTED_COLUMNS) or ""))
+        return ComputedColumns(_parsed(str(settings.get(COMPUTED_COLUMNS) or "")), routing=Routing.of(settings))
 
 
 def _new(columns: Iterable[tuple[str, Computed]], known: Mapping[str, Computed]) -> dict[str, Computed]:
@@ -69,8 +75,8 @@ def _new(columns: Iterable[tuple[str, Computed]], known: Mapping[str, Computed])
 
 
 @lru_cache(maxsize=100)
-def _parsed(text: str) -> ComputedColumns:
-    return ComputedColumns(tuple(_rule(line) for line in filter(None, map(str.strip, text.splitlines()))))
+def _parsed(text: str) -> tuple[ComputedRule, ...]:
+    return tuple(_rule(line) for line in filter(None, map(str.strip, text.splitlines())))
 
 
 def _rule(line: str) -> ComputedRule:

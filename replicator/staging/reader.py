@@ -33,7 +33,7 @@ def read(storage: Storage, segment: Segment, schema: TableSchema, names: Sequenc
         # By name from the batch: `columns=` also takes what begins with the name and a dot.  A bare file always has a
         # column.
         for batch in file.iter_batches(_batch_rows(file), columns=columns, row_groups=groups):
-            yield _whole(batch, segment, arrow, place) if segment.bare else batch.select(there)
+            yield _typed(_whole(batch, segment, arrow, place) if segment.bare else batch.select(there), arrow)
             place += batch.num_rows
 
 
@@ -74,6 +74,11 @@ def _batch_rows(file: pq.ParquetFile) -> int:
     return max(MIN_ROWS, min(MAX_ROWS, BATCH_BYTES // each))
 
 
+def _typed(rows: pa.RecordBatch, arrow: pa.Schema) -> pa.RecordBatch:
+    """A column may be wanted wider than it was staged."""
+    return rows if rows.schema.types == arrow.types else rows.cast(arrow)
+
+
 def _whole(rows: pa.RecordBatch, segment: Segment, arrow: pa.Schema, place: int) -> pa.RecordBatch:
     """Rows of a bare file from `place` on, with what its segment says of them."""
     count = rows.num_rows
@@ -83,7 +88,7 @@ def _whole(rows: pa.RecordBatch, segment: Segment, arrow: pa.Schema, place: int)
     }
     there = dict(zip(rows.schema.names, rows.columns, strict=True))
     arrays = [
-        there[field.name]
+        there[field.name].cast(field.type)
         if field.name in there
         else made.get(field.name, lambda field=field: pa.nulls(count, field.type))()
         for field in arrow

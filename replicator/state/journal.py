@@ -300,7 +300,10 @@ class Journal(Protocol):
         ...
 
 
-def own_names(table: TableId) -> tuple[str, str]:
+Place = tuple[str, ...]  # namespace, name, and part (`targets.base.TargetTable`) where the table shares one
+
+
+def own_names(table: TableId) -> Place:
     """Namespace and name that are the source's own."""
     return table.database, table.name
 
@@ -309,7 +312,7 @@ def own_names(table: TableId) -> tuple[str, str]:
 class ApplyTable:
     """What the apply loop knows of a table.
 
-    run_complete: every chunk of the present run is admitted.  target: (namespace, name).
+    run_complete: every chunk of the present run is admitted.
     load: names the target table's generation; it changes when the table has to be made again
     (`targets.base.Create.load`).
     schema_version: the newest version known (0: none yet).
@@ -325,7 +328,7 @@ class ApplyTable:
     """
 
     table: TableId
-    target: tuple[str, str]
+    target: Place
     state: TableState
     live_from: int
     applied: int
@@ -336,8 +339,8 @@ class ApplyTable:
     load: str
     schema_version: int
     attempt: int = 0
-    target_name: tuple[str, str] = ("", "")
-    target_name_as: Callable[[TableId], tuple[str, str]] = field(default=own_names, compare=False)
+    target_name: Place = ("", "")
+    target_name_as: Callable[[TableId], Place] = field(default=own_names, compare=False)
     own: bool = False
     others: Container[str] = frozenset()
     mode: Mode = Mode.MIRROR
@@ -408,7 +411,7 @@ class ApplyStore(Protocol):
         """The generation that the turn began with is over: made again since, gone with its source, or removed."""
         ...
 
-    def move(self, lease: Lease, table: TableId, state: TableState, target: tuple[str, str] | None = None) -> None:
+    def move(self, lease: Lease, table: TableId, state: TableState, target: Place | None = None) -> None:
         """Move the table's state (LOADING → STREAMING…), or rename its target."""
         ...
 

@@ -18,13 +18,29 @@ NO_TABLE = "(none)"  # in the place of a load: there was no table
 
 @dataclass(frozen=True, order=True, slots=True)
 class TargetTable:
-    """A table of the target: namespace and name, any characters."""
+    """A table of the target: namespace and name, any characters.
+
+    part: `column=value`, where several source tables share the table and `column` tells whose its rows are; all that is
+    said and done of the table (position, generation, changes) is then of this part alone.
+    """
 
     namespace: str
     name: str
+    part: str = ""
 
     def __str__(self) -> str:
-        return f"{self.namespace}.{self.name}"
+        return f"{self.namespace}.{self.name}" + (f" ({self.part})" if self.part else "")
+
+    @property
+    def tenant(self) -> tuple[str, str]:
+        """Column and value of the part."""
+        column, _, value = self.part.partition("=")
+        return column, value
+
+    @property
+    def whole(self) -> TargetTable:
+        """With all its parts."""
+        return TargetTable(self.namespace, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +64,7 @@ class Position:
 @dataclass(frozen=True)
 class Create:
     """Make the table for initial load `load`, in `mode` for good; an older table of this replicator is dropped
-    first.
+    first.  Of a shared table, the part: the table is made with its first part, and older rows of the part go.
 
     Afterwards position = (applied, -1, version, load).  A table that is not this replicator's raises TargetConflict
     (not retried).
@@ -134,7 +150,12 @@ class DeleteBelow:
 
 @dataclass(frozen=True)
 class Drop:
-    """Remove the table with its data; no error where it does not exist."""
+    """Remove the table with its data; no error where it does not exist.
+
+    Of a shared table, the part's rows; the table itself goes with its last part, or, `whole`, with all of them.
+    """
+
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -197,6 +218,7 @@ class Capabilities:
     table, and `Position.loaded` is never behind `applied`.
     verified: verification has a reader of its tables; upkeep: `maintain` has to be called for idle tables, too.
     jvm: it works in the process's JVM; staged_urls: it reads staged files itself, at a URL that it can reach.
+    shared_modes: those of tables that several source tables share (`TargetTable.part`); empty: it has no such tables.
     """
 
     modes: frozenset[Mode] = frozenset(Mode)
@@ -208,6 +230,7 @@ class Capabilities:
     upkeep: bool = False
     jvm: bool = False
     staged_urls: bool = False
+    shared_modes: frozenset[Mode] = frozenset()
 
 
 class Target(Protocol):

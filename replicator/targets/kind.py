@@ -7,15 +7,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId
 from replicator.model.retention import Retention
+from replicator.model.routing import Route, Routing
 from replicator.model.types import DataType
 from replicator.sources.base import CheckResult, FormField
 from replicator.staging.storage import Storage
-from replicator.targets.base import Capabilities, Target
+from replicator.targets.base import Capabilities, Target, TargetTable
 from replicator.targets.iceberg.destination import LakeCatalog
 from replicator.targets.identifiers import IdentifierPolicy
-from replicator.targets.routing import Routing
 from replicator.targets.shared_settings import check_shared
 
 if TYPE_CHECKING:
@@ -117,7 +118,8 @@ class TargetKind:
     identifiers_at: what names can be, where that depends on the destination.
     fixed: settings of a replicator that cannot be changed once it is made, with the reason.
     effects: when a change of another one takes effect.
-    report: of a table (namespace, name), without starting anything; preview: so many of its rows.  None: not there.
+    report: of a table (namespace, name), without starting anything; preview: so many of its rows, of a shared one its
+    part's.  None: not there.
     clean: deletes what was dropped and whose time (seconds since 1970) has come, and returns its number.
     test_note: what the check leaves and changes, where it does.
     verification: how verification reaches its tables (`Capabilities.verified`).
@@ -143,7 +145,7 @@ class TargetKind:
     check: Callable[[Settings], list[CheckResult]] | None = None
     written: Callable[[Settings], CheckResult] | None = None
     report: Callable[[Settings, LakeCatalog, str, str], TableReport | None] | None = None
-    preview: Callable[[Settings, LakeCatalog, str, str, int], Preview | None] | None = None
+    preview: Callable[[Settings, LakeCatalog, TargetTable, int], Preview | None] | None = None
     clean: Callable[[Opening, float], int] | None = None
     verification: Callable[[Settings, LakeCatalog], CatalogConfig | DeltaConfig] | None = None
     compare: str = ""
@@ -158,11 +160,14 @@ class TargetKind:
         """ConfigurationError for settings, of both forms together, that make no sense."""
         self.valid(settings)
         check_shared(settings)
+        if Routing.of(settings).shares and not self.capabilities.shared_modes:
+            message = f"routing: {self.title} does not have tables that several source tables share."
+            raise ConfigurationError(message, remedy="Route each table to a target table of its own.")
 
-    def table_name(self, settings: Settings, table: TableId) -> tuple[str, str]:
-        """Namespace and name in the target: by the routing rules, or by the source's names."""
-        namespace, name = Routing.of(settings).route(table) or (self.namespace(settings, table.database), table.name)
-        return self.identifiers.legal(namespace), self.identifiers.legal(name)
+    def table_name(self, settings: Settings, table: TableId) -> tuple[str, str, str]:
+        """Namespace, name and part (`TargetTable`) in the target: by the routing rules, or by the source's names."""
+        route = Routing.of(settings).route(table) or Route(self.namespace(settings, table.database), table.name)
+        return self.identifiers.legal(route.namespace), self.identifiers.legal(route.name), route.part
 
     @property
     def settings(self) -> Sequence[FormField]:

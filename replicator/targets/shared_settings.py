@@ -7,8 +7,8 @@ from typing import Any
 
 from replicator.errors import ConfigurationError
 from replicator.model.computed_rules import COMPUTED_COLUMNS, ComputedColumns
+from replicator.model.routing import ROUTING, Routing
 from replicator.sources.base import FormField
-from replicator.targets.routing import ROUTING, Routing
 
 PREFIX = "namespace_prefix"
 MAX_PREFIX_LENGTH = 100  # with a database's name behind it, it must fit where a namespace is stored
@@ -17,7 +17,9 @@ SHARED_FORM = (
         ROUTING, "Routing rules", "textarea", required=False, keeps_secret=True,
         help="One line per table or pattern, the first that fits counts: shop_*.orders: sales.orders_{1}. {schema} and"
         " {table} stand for the source’s names, {1}, {2}, … for what the stars and question marks stood for. The name"
-        " is complete: no prefix is added. Other tables are named by their schema and table.",
+        " is complete: no prefix is added. Other tables are named by their schema and table. With shop_*.orders:"
+        " sales.orders shared by tenant = {1} the tables share one target table, whose column tenant tells their rows"
+        " apart.",
     ),
     FormField(
         COMPUTED_COLUMNS, "Computed columns", "textarea", required=False, keeps_secret=True,
@@ -29,7 +31,7 @@ SHARED_FORM = (
 )  # fmt: skip
 SHARED_EFFECTS = {
     ROUTING: "Takes effect for tables that are added later. Tables that exist keep their names; change those on their"
-    " pages.",
+    " pages. A table that shares its target table keeps its rule.",
     COMPUTED_COLUMNS: "Takes effect within a minute. Tables whose computed columns change are resnapshotted.",
 }
 

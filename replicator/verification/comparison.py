@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -32,6 +32,7 @@ from replicator.verification.model import (
     TableReport,
 )
 from replicator.verification.modes import CHANGELOG, HISTORY, in_mode, version_problems
+from replicator.verification.parts import foreign_values, narrowed
 from replicator.verification.selected_rows import TakenReader
 from replicator.verification.sides import target_rows, write_rows, write_source, write_target
 from replicator.verification.source import OpenReader, SourceTable
@@ -197,6 +198,10 @@ class _Comparison:
         keys = self._fill(report, check.common, names, found)
         if found and check.named:
             self._name_columns(pair, check.common, report, keys)
+        if pair.part[0] and not self._options.ignore_extra_columns:
+            target, _ = in_mode(self._open(pair), pair)
+            known = {*self._source.describe(pair, self._options.zero_dates).names, self._options.sequence_column}
+            report.columns += foreign_values(target, [name for name, _ in target.columns if name not in known])
         if pair.mode == HISTORY:
             with self._spill() as folder:
                 target = self._open(pair)
@@ -204,9 +209,14 @@ class _Comparison:
 
     def _describe(self, pair: TablePair, report: TableReport) -> tuple[SourceTable, PinnedTable]:
         table = self._source.describe(pair, self._options.zero_dates)
-        target, wrong = in_mode(self._open(pair), pair)
-        report.columns = [*column_problems(table, target, self._options), *wrong]
+        target, wrong = self._compared(pair, table)
+        options = replace(self._options, ignore_extra_columns=True) if pair.part[0] else self._options
+        report.columns = [*column_problems(table, target, options), *wrong]
         return table, target
+
+    def _compared(self, pair: TablePair, table: SourceTable) -> tuple[PinnedTable, list[str]]:
+        target, wrong = in_mode(self._open(pair), pair)
+        return narrowed(target, table) if pair.part[0] else target, wrong
 
     def _whole(
         self, pair: TablePair, table: SourceTable, target: PinnedTable, report: TableReport, *, keyed: bool
@@ -258,7 +268,7 @@ class _Comparison:
         self, pair: TablePair, table: SourceTable, keys: Sequence[Row]
     ) -> tuple[dict[Row, list[Row]], dict[Row, list[Row]]]:
         positions, wanted = [table.names.index(name) for name in pair.key], set(keys)
-        target, _ = in_mode(self._open(pair), pair)
+        target, _ = self._compared(pair, table)
         name = pair.key[0]
         filters = key_filter(name, table.iceberg(name), [key[0] for key in keys])
 

@@ -58,6 +58,7 @@ class TablePair:
     `row_filter`: conditions that hold for every row taken, each with column, operator and (as texts) values.
     `computed`: column → kind (constant, cast, commit_time, offset, operation), type and value; of the last three
     only the type is looked at.
+    `part`: of a target table that several source tables share, the column that tells their rows apart and its value.
     `still`: nothing changes the copy now (the table has failed, the replicator is stopped): it is looked at once.
     """
 
@@ -73,6 +74,7 @@ class TablePair:
     row_filter: Sequence[Mapping[str, Any]] = ()
     still: bool = False
     computed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    part: tuple[str, str] = ("", "")
 
     def __str__(self) -> str:
         return f"{self.database}.{self.table}"

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, In, Reference
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, In, Reference
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.table import FileScanTask, Table
 from sqlalchemy.exc import SQLAlchemyError
@@ -76,14 +76,20 @@ def open_table(catalog: Catalog, pair: TablePair) -> PinnedTable:
         message = f"the metadata of {pair.namespace}.{pair.name} cannot be read: {error}"
         raise TargetError(message, table=str(pair)) from error
     columns = tuple((field.name, str(field.field_type)) for field in table.schema().fields)
-    return PinnedTable(_Snapshot(table), columns)
+    column, value = pair.part
+    if not column:
+        return PinnedTable(_Snapshot(table), columns)
+    if column not in dict(columns):
+        message = f"{pair.namespace}.{pair.name} has no column {column}: it is not shared"
+        raise TargetError(message, table=str(pair))
+    return PinnedTable(_Snapshot(table, EqualTo(column, value)), columns, ordered=False)
 
 
 class _Snapshot:
-    """The present one of an Iceberg table."""
+    """The present one of an Iceberg table.  part: of its rows, where several source tables share it."""
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
+    def __init__(self, table: Table, part: BooleanExpression | None = None) -> None:
+        self._table, self._part = table, part or AlwaysTrue()
 
     def name(self) -> tuple[str, ...]:
         return tuple(self._table.name())
@@ -92,7 +98,7 @@ class _Snapshot:
         table = self._table
         if table.current_snapshot() is None:
             return
-        scan = table.scan(row_filter=wanted, selected_fields=tuple(names), limit=None)
+        scan = table.scan(row_filter=And(self._part, wanted), selected_fields=tuple(names), limit=None)
         schema = schema_to_pyarrow(scan.projection(), include_field_ids=False)
         arrow = ArrowScan(table.metadata, table.io, scan.projection(), scan.row_filter)
         try:

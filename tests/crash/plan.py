@@ -39,7 +39,16 @@ PARTITIONS = (
 )
 INNER_EACH, OUTER_EACH = 8, 2
 # Tables are renamed into these rules and out of them; the witness tables stay where they are.
-ROUTING = ("", "*.*a*: {schema}_a.{table}", "*.*e*e*: {schema}_{1}.{2}e{3}e{4}\n*.*a*: {schema}_a.{table}~")
+SHARED = """*.t?: {schema}.all with t shared by its table = {table}
+    *.t??: {schema}.all with t shared by its table = {table}
+    *.*a*: {schema}.all with a shared by of the source = it's {table}"""
+ROUTING = (
+    "",
+    "*.*a*: {schema}_a.{table}",
+    "*.*e*e*: {schema}_{1}.{2}e{3}e{4}\n*.*a*: {schema}_a.{table}~",
+    SHARED,
+    SHARED,
+)
 COMPUTED = (
     "",
     "*.*: made by history = 'it''s one'\n*.witness: v_text = cast(v as string), made_at = commit_time",

@@ -12,6 +12,7 @@ from replicator.model.masks import Mask, parse_masks
 from replicator.model.mode import Mode
 from replicator.model.schema import TableSchema
 from replicator.state.tables import TableState
+from replicator.targets.base import TargetTable
 from replicator.telemetry.differences import Definition
 from webapp.connections.models import Connection
 from webapp.destinations.models import Destination
@@ -156,6 +157,7 @@ class ReplicatorTable(models.Model):
 
     applied, loaded    copies of the target's own position (invariant 3), -1 for nothing
     own_namespace, own_name   the target that somebody chose; empty: the one that the source's names give
+    target_part        `column=value` of a table that shares its target table with others (`TargetTable.part`)
     mode               of the generation wanted: another one makes another generation
                        (`webapp.replicators.services.modes`)
     load, made_load    the generation wanted, and the one that the target was last seen to have
@@ -172,6 +174,7 @@ class ReplicatorTable(models.Model):
     name = models.CharField(max_length=255)
     target_namespace = models.CharField(max_length=255)
     target_name = models.CharField(max_length=255)
+    target_part = models.CharField(max_length=400, blank=True, default="", db_default="")
     state = models.CharField(max_length=10, choices=TABLE_STATES, default=TableState.WAITING.value)
     tracked = models.BooleanField(default=False)
     mode = models.CharField(max_length=20, choices=MODES, default=Mode.MIRROR.value)
@@ -220,6 +223,11 @@ class ReplicatorTable(models.Model):
     @property
     def table_id(self) -> TableId:
         return TableId(self.database, self.name)
+
+    @property
+    def target(self) -> TargetTable:
+        """Its copy."""
+        return TargetTable(self.target_namespace, self.target_name, self.target_part)
 
     @property
     def table_state(self) -> TableState:

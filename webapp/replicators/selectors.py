@@ -174,7 +174,7 @@ def _table_summary(table: ReplicatorTable, replicator: Replicator, run: Snapshot
     lag = table_lag_ms(table, replicator)
     summary: dict[str, Any] = {
         "table": str(table),
-        "target": f"{table.target_namespace}.{table.target_name}",
+        "target": str(table.target),
         "state": table.state,
         "rows": {
             "read": table.rows_read,

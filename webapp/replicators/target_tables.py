@@ -29,7 +29,16 @@ def target_preview(table: ReplicatorTable) -> Preview | None:
     if preview is None or not table.made_load:
         return None
     place = full_config(table.replicator.destination)
-    return preview(place, built_in_lake(), table.target_namespace, table.target_name, PREVIEW_ROWS)
+    return preview(place, built_in_lake(), table.target, PREVIEW_ROWS)
+
+
+def sharing(table: ReplicatorTable) -> list[ReplicatorTable]:
+    """The other tables that share its target table, by name; none where it has one for itself."""
+    if not table.target_part:
+        return []
+    same = {"target_namespace": table.target_namespace, "target_name": table.target_name}
+    rows = ReplicatorTable.objects.filter(replicator_id=table.replicator_id, **same)
+    return list(rows.exclude(pk=table.pk).exclude(target_part="").order_by("database", "name"))
 
 
 def past_of(table: ReplicatorTable) -> Readable | None:

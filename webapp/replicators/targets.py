@@ -174,8 +174,8 @@ def target_settings(replicator: Replicator) -> dict[str, Any]:
     }
 
 
-def target_name(replicator: Replicator, table: TableId) -> tuple[str, str]:
-    """(namespace, name) in the target by the routing rules, or the table's own names."""
+def target_name(replicator: Replicator, table: TableId) -> tuple[str, str, str]:
+    """Namespace, name and part in the target by the routing rules, or the table's own names."""
     return kind_of(replicator).table_name(replicator.target, table)
 
 

@@ -10,7 +10,7 @@ from replicator.engine.reporting import Level, Reporter
 from replicator.errors import TidemarkError
 from replicator.faults import reach
 from replicator.model.schema import TableSchema
-from replicator.state.journal import Applied, ApplyStore, ApplyTable, Segment, TableEvent
+from replicator.state.journal import Applied, ApplyStore, ApplyTable, Place, Segment, TableEvent
 from replicator.state.lease import Lease
 from replicator.state.tables import TableState
 from replicator.targets.base import (
@@ -132,11 +132,12 @@ class TableSession:
 
     def move_target(self, new: TargetTable) -> None:
         """The target's table has another name from here on."""
-        self._moved(self.table.state, (new.namespace, new.name))
+        place = (new.namespace, new.name, new.part)
+        self._moved(self.table.state, place)
         self.name = new
-        self.table = replace(self.table, target=(new.namespace, new.name))
+        self.table = replace(self.table, target=place)
 
-    def _moved(self, state: TableState, target: tuple[str, str] | None) -> None:
+    def _moved(self, state: TableState, target: Place | None) -> None:
         reach("apply.move.before")
         self.store.move(self._lease, self.table.table, state, target)
         reach("apply.move.after")

@@ -86,10 +86,10 @@ def _report(settings: Settings, own: LakeCatalog, namespace: str, name: str) -> 
     return report(delta_store(settings, own), TargetTable(namespace, name))
 
 
-def _preview(settings: Settings, own: LakeCatalog, namespace: str, name: str, rows: int) -> Preview | None:
+def _preview(settings: Settings, own: LakeCatalog, table: TargetTable, rows: int) -> Preview | None:
     from replicator.targets.delta.inspection import preview  # noqa: PLC0415
 
-    return preview(delta_store(settings, own), TargetTable(namespace, name), rows)
+    return preview(delta_store(settings, own), table, rows)
 
 
 def _verification(settings: Settings, own: LakeCatalog) -> DeltaConfig:

@@ -21,6 +21,7 @@ from replicator.targets.iceberg.direct.writer import Direct, DirectLimits, FallB
 from replicator.targets.iceberg.spark import fold, merge_keyless, merge_unchanged
 from replicator.targets.iceberg.spark.changes import quoted, read
 from replicator.targets.iceberg.spark.merge_modes import end_below, put_changes, put_folded
+from replicator.targets.iceberg.spark.merge_sql import of_part
 from replicator.targets.iceberg.spark.row_shape import as_read, insert, require_columns, shaped
 from replicator.targets.iceberg.spark.staged_files import staged
 from replicator.targets.iceberg.table.catalog import IcebergCatalog, IcebergTable
@@ -191,7 +192,7 @@ def delete_below(
         return ChangeOutcome("delete", direct.delete_below(change.below, after), DIRECT)
     except FallBackToSpark as error:
         reason = str(error)
-    if whole_files_below(table, change.below):
+    if not table.name.part and whole_files_below(table, change.below):
 
         def everything(spark: SparkSession) -> None:
             empty = spark.createDataFrame([], spark.table(sql_name(table.name)).schema)
@@ -201,6 +202,7 @@ def delete_below(
 
     def write(spark: SparkSession) -> None:
         below = f"{quoted(SEQUENCE)} < {change.below}"
-        spark.sql(f"DELETE FROM {sql_name(table.name)} WHERE {below} AND {quoted(SEQUENCE)} + 0 < {change.below}")
+        again = f"{quoted(SEQUENCE)} + 0 < {change.below}"
+        spark.sql(f"DELETE FROM {sql_name(table.name)} WHERE {below} AND {again} AND {of_part(table.name)}")
 
     return ChangeOutcome("delete", commit(catalog, table, after, write), reason)

@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 from itertools import islice
 
 import pyarrow as pa
+from pyiceberg.expressions import AlwaysTrue, EqualTo
 from pyiceberg.table import Table
 
 from replicator.model.schema import SEQUENCE
+from replicator.targets.base import TargetTable
 from replicator.targets.iceberg import reading
 from replicator.targets.iceberg.destination import LakeCatalog
 from replicator.targets.iceberg.failures import explained
@@ -25,15 +27,19 @@ def report(lake: LakeCatalog, namespace: str, name: str) -> TableReport | None:
         return None if table is None else _report(lake, table, namespace, name)
 
 
-def preview(lake: LakeCatalog, namespace: str, name: str, rows: int) -> Preview | None:
-    """The first rows that a scan meets.  None where there is no such table.  Raises TargetError."""
+def preview(lake: LakeCatalog, name: TargetTable, rows: int) -> Preview | None:
+    """The first rows that a scan meets, of a shared table those of the part.  None where there is no such table.
+
+    Raises TargetError.
+    """
     with reading.opened(lake) as catalog:
-        table = reading.table(catalog, namespace, name)
+        table = reading.table(catalog, name.namespace, name.name)
         if table is None:
             return None
         with explained(lake):
             names = [field.name for field in table.schema().fields]
-            found = table.scan(limit=rows).to_arrow() if table.current_snapshot() else pa.table({})
+            mine = EqualTo(*name.tenant) if name.part else AlwaysTrue()
+            found = table.scan(mine, limit=rows).to_arrow() if table.current_snapshot() else pa.table({})
         return Preview.of(names, found.to_pylist())
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from replicator.model.mode import Mode
 from replicator.model.types import DataType
 from replicator.sources.base import CheckResult, FormField
 from replicator.sources.kind import read_guide
-from replicator.targets.base import Capabilities, Target
+from replicator.targets.base import Capabilities, Target, TargetTable
 from replicator.targets.iceberg.destination import (
     CATALOG,
     DESTINATION_FORM,
@@ -83,7 +84,9 @@ EFFECTS = (
     )
     | SHARED_EFFECTS
 )
-CAPABILITIES = Capabilities(jvm=True, upkeep=True, verified=True)
+CAPABILITIES = Capabilities(
+    jvm=True, upkeep=True, verified=True, shared_modes=frozenset({Mode.MIRROR, Mode.SOFT_DELETE, Mode.HISTORY})
+)
 
 
 def _valid(settings: Settings) -> None:
@@ -118,10 +121,10 @@ def _report(settings: Settings, own: LakeCatalog, namespace: str, name: str) -> 
     return report(lake_catalog(settings, own), namespace, name)
 
 
-def _preview(settings: Settings, own: LakeCatalog, namespace: str, name: str, rows: int) -> Preview | None:
+def _preview(settings: Settings, own: LakeCatalog, table: TargetTable, rows: int) -> Preview | None:
     from replicator.targets.iceberg.inspection import preview  # noqa: PLC0415
 
-    return preview(lake_catalog(settings, own), namespace, name, rows)
+    return preview(lake_catalog(settings, own), table, rows)
 
 
 def _verification(settings: Settings, own: LakeCatalog) -> CatalogConfig:

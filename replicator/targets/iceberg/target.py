@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
-from replicator.errors import TargetConflict, TargetUnauthorized
+from replicator.errors import TargetConflict, TargetError, TargetUnauthorized
 from replicator.faults import reach
 from replicator.model.retention import Retention
 from replicator.staging.storage import Storage
@@ -33,13 +36,17 @@ from replicator.targets.iceberg.direct.writer import DirectLimits
 from replicator.targets.iceberg.jvm.session import SparkPool, guarded
 from replicator.targets.iceberg.kind import CAPABILITIES
 from replicator.targets.iceberg.layout import Layout
+from replicator.targets.iceberg.shared_tables import SharedTables
 from replicator.targets.iceberg.table import schema_update
 from replicator.targets.iceberg.table.catalog import DROPPED, IcebergCatalog, IcebergTable
 from replicator.targets.iceberg.table.layout import SOURCE, follow
+from replicator.targets.iceberg.table.parts import PartRefused, check, copy_schema, part_position
 from replicator.targets.iceberg.table.position import position
 from replicator.targets.iceberg.upkeep import dropped_tables, maintenance
 from replicator.targets.kind import Opening
 
+ATTEMPTS = 10  # at a change of a part of a shared table
+BACKOFF_SECONDS = 0.01
 DEFAULT_LAYOUT = Layout()
 DEFAULT_RETENTION = Retention.parse()
 NOTHING: Mapping[str, str] = {}
@@ -72,6 +79,9 @@ class IcebergTarget:
         self._limits = limits
         self._retention = retention
         self._layout = layout
+        self._shared = SharedTables(self._catalog, storage, limits, retention, layout)
+        self._turns: dict[TargetTable, threading.Lock] = {}
+        self._lock = threading.Lock()
 
     def prepare(self) -> None:
         """See `Target`."""
@@ -81,19 +91,22 @@ class IcebergTarget:
     def position(self, table: TargetTable) -> Position | None:
         """See `Target`."""
         with self._guarded():
-            found = self._catalog.load(table)
-            return None if found is None else position(found)
+            return self._position(self._load(table))
 
     def apply(self, table: TargetTable, change: TargetChange, seen: str | None = None) -> ApplyResult:
         """See `Target`."""
         started = time.monotonic()
-        with self._guarded():
-            outcome = self._apply(table, change, seen)
+        if table.part:
+            outcome = self._apply_to_part(table, change, seen)
+        else:
+            with self._guarded():
+                outcome = self._apply(table, change, seen)
         return _result(outcome, time.monotonic() - started)
 
     def maintain(self, table: TargetTable, *, reloading: bool = False) -> str:
         """See `Target`."""
-        with self._guarded():
+        table = table.whole
+        with self._turn(table), self._guarded():
             found = self._catalog.load(table)
             if found is None:
                 return ""
@@ -117,8 +130,38 @@ class IcebergTarget:
             self._catalog.reset()
             raise
 
+    @contextmanager
+    def _turn(self, table: TargetTable) -> Iterator[None]:
+        """One change at a time of a table that several source tables share: each would be refused for the other."""
+        with self._lock:
+            turn = self._turns.setdefault(table.whole, threading.Lock())
+        with turn:
+            yield
+
+    def _apply_to_part(self, table: TargetTable, change: TargetChange, seen: str | None) -> ChangeOutcome:
+        """A commit that came in between (of another part, by a worker that lost its lease, of another program) is no
+        error: the table is read again, and the change decided anew.
+        """
+        for attempt in range(ATTEMPTS):
+            try:
+                with self._turn(table), self._guarded():
+                    return self._apply(table, change, seen)
+            except PartRefused:
+                raise
+            except TargetConflict:
+                if attempt == ATTEMPTS - 1:
+                    raise
+            time.sleep(random.uniform(0, BACKOFF_SECONDS * 2**attempt))  # noqa: S311 - no secret
+        raise AssertionError(table)
+
     def _apply(self, table: TargetTable, change: TargetChange, seen: str | None) -> ChangeOutcome:
         match change:
+            case Create() if table.part:
+                reach("apply.create.before")
+                older = self._as_seen(table, seen)
+                self._shared.create(table, older, change)
+                how = "create" if older is None else "create in a shared table"
+                reach("apply.create.after")
             case Create():
                 reach("apply.create.before")
                 older = self._as_seen(table, seen)
@@ -127,35 +170,64 @@ class IcebergTarget:
                 reach("apply.create.after")
             case Drop():
                 reach("apply.drop.before")
-                if (found := self._as_seen(table, seen)) is not None:
+                found = self._as_seen(table, seen)
+                if found is not None and self._position(found) is None:
+                    found = None
+                if found is not None and table.part:
+                    self._shared.drop(found, change)
+                elif found is not None:
                     dropped_tables.drop(self._catalog, found, self._retention)
                 how = SKIPPED if found is None else "drop"
                 reach("apply.drop.after")
             case Rename():
                 reach("apply.rename.before")
+                if table.part and table != change.new:
+                    raise TargetError(f"{table} cannot be renamed: other tables share it.", table=str(table))
                 how = "rename" if schema_update.rename(self._catalog, self._as_seen(table, seen), change) else SKIPPED
                 reach("apply.rename.after")
             case Evolve():
                 reach("apply.evolve.before")
                 found = self._required(table, seen)
-                how = "evolve" if schema_update.evolve(self._catalog, found, change, self._layout) else SKIPPED
+                if table.part:
+                    done = self._shared.evolve(found, change)
+                else:
+                    done = schema_update.evolve(self._catalog, found, change, self._layout)
+                how = "evolve" if done else SKIPPED
                 reach("apply.evolve.after")
             case _:
                 return self._rows(self._required(table, seen), change)
         return ChangeOutcome(how, NOTHING)
 
     def _as_seen(self, table: TargetTable, seen: str | None) -> IcebergTable | None:
-        """The table; TargetConflict where it is not the one that the caller has seen."""
-        found = self._catalog.load(table)
-        if seen is None or (NO_TABLE if found is None else position(found).load) == seen:
+        """The table; TargetConflict where it, or its part, is not the one that the caller has seen."""
+        found = self._load(table)
+        at = self._position(found)
+        if seen is None or (NO_TABLE if at is None else at.load) == seen:
             return found
         message = f"{table} was recreated or dropped by another worker."
-        raise TargetConflict(message, table=str(table))
+        raise PartRefused(message, table=str(table)) if table.part else TargetConflict(message, table=str(table))
+
+    def _load(self, table: TargetTable) -> IcebergTable | None:
+        found = self._catalog.load(table)
+        if found is not None:
+            check(found)
+        return found
+
+    def _position(self, table: IcebergTable | None) -> Position | None:
+        """None where there is no such table, or no such part."""
+        if table is None:
+            return None
+        return part_position(table) if table.name.part else position(table)
 
     def _required(self, table: TargetTable, seen: str | None) -> IcebergTable:
-        return self._as_seen(table, seen) or self._catalog.require(table)
+        found = self._as_seen(table, seen) or self._catalog.require(table)
+        if self._position(found) is None:
+            raise TargetError(f"The target table {table} does not exist.", table=str(table))
+        return found
 
     def _rows(self, table: IcebergTable, change: Append | Merge | Replace | DeleteBelow) -> ChangeOutcome:
+        if table.name.part and not isinstance(change, DeleteBelow):
+            change = replace(change, schema=copy_schema(table, change.schema))
         match change:
             case Append():
                 return apply.append(self._catalog, self._storage, table, change, self._limits)

@@ -50,7 +50,7 @@ def test_examples_read_the_table(lake: LakeCatalog) -> None:
     found = report(lake, TABLE.namespace, TABLE.name)
     assert found is not None
     assert (found.rows, found.files, found.snapshots, found.columns) == (3, 1, 1, 2)
-    shown = preview(lake, TABLE.namespace, TABLE.name, 2)
+    shown = preview(lake, TABLE, 2)
     assert shown is not None
     assert (list(shown.columns), len(shown.rows)) == (["id", "v", "_sequence_num"], 2)
     texts = {one.engine: one.text for one in found.examples}

@@ -9,8 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replicator.errors import ConfigurationError
+from replicator.model.computed import Computed
+from replicator.model.computed_rules import COMPUTED_COLUMNS, ComputedColumns
 from replicator.model.identifiers import TableId
-from replicator.targets.routing import ROUTING, Routing
+from replicator.model.routing import ROUTING, Route, Routing
+from replicator.model.schema import Column, TableSchema
+from replicator.model.types import STRING
 
 RULES = """
   shop_*.orders: sales.orders_{1}
@@ -22,7 +26,8 @@ RULES = """
 
 
 def route(rules: str, schema: str, table: str) -> tuple[str, str] | None:
-    return Routing.of({ROUTING: rules}).route(TableId(schema, table))
+    found = Routing.of({ROUTING: rules}).route(TableId(schema, table))
+    return None if found is None else found[:2]
 
 
 @pytest.mark.parametrize(
@@ -54,11 +59,43 @@ def test_the_first_rule_that_fits_counts(schema: str, table: str, target: tuple[
         ("shop.*: {name}.x", "{name} in"),
         ("shop.*: sales.{1", "a brace in"),
         ("shop.*: sales.1}", "a brace in"),
+        ("shop.*: sales.one shared by tenant", "is not of the form"),
+        ("shop.*: sales.one shared by = {1}", "is not of the form"),
+        ("shop.*: sales.one shared by tenant = ", "is not of the form"),
+        ("shop.*: sales.one shared by tenant = {2}", "{2} in"),
+        ("shop.*: sales.one shared by _sequence_num = {1}", "is reserved or not a name"),
+        ("shop.*: sales.one shared by it's = {1}", "is reserved or not a name"),
     ],
 )
 def test_a_rule_that_makes_no_sense_is_named(rule: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(said)):
         Routing.of({ROUTING: f"crm.*: lake.{{table}}\n{rule}"})
+
+
+@pytest.mark.parametrize(
+    ("rule", "route"),
+    [
+        ("shop_*.orders: sales.orders shared by tenant = {1}", Route("sales", "orders", "tenant", "eu")),
+        ("shop_*.*: sales.{2} shared by the tenant=shop {1} = {schema}",
+            Route("sales", "orders", "the tenant", "shop eu = shop_eu")),
+        ("*.*: lake.by shared by x shared by tenant = {2}", Route("lake", "by", "x shared by tenant", "orders")),
+        ("*.*: lake.shared_by", Route("lake", "shared_by")),
+    ],
+)  # fmt: skip
+def test_tables_share_a_target_table(rule: str, route: Route) -> None:
+    found = Routing.of({ROUTING: rule})
+    assert found.route(TableId("shop_eu", "orders")) == route
+    assert found.shares is bool(route.column)
+    computed = ComputedColumns.parse({ROUTING: rule, COMPUTED_COLUMNS: "*.*: tenant = 'x', n = 1"})
+    assert bool(computed)
+    of = computed.of(TableId("shop_eu", "orders"))
+    if route.column:
+        shared = of[route.column]
+        assert next(iter(of)) == route.column
+        assert (shared.value, shared.shared) == (route.value, f"{route.namespace}.{route.name}")
+        assert Computed.from_dict(shared.to_dict()) == shared
+        keyless = TableSchema(TableId("shop_eu", "orders"), (Column("a", STRING, True, ""),))
+        assert "need a key" in shared.refusal(route.column, keyless)
 
 
 NAMES = st.text("ab_.{}*1 ", min_size=1, max_size=8)

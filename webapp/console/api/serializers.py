@@ -371,6 +371,7 @@ class ReplicatorTableSerializer(serializers.Serializer[ReplicatorTable]):
     table = serializers.CharField(source="name")
     target_namespace = serializers.CharField()
     target_name = serializers.CharField()
+    target_part = serializers.CharField(help_text="column=value of a table that shares its target table; else empty")
     state = serializers.CharField()
     mode = serializers.CharField()
     keyless = serializers.BooleanField()

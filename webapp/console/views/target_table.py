@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 
 from replicator.errors import TidemarkError
 from webapp.console.views.detail import page, table_or_404
-from webapp.replicators.target_tables import PREVIEW_ROWS, target_preview, target_report
+from webapp.replicators.target_tables import PREVIEW_ROWS, sharing, target_preview, target_report
 from webapp.replicators.targets import kind_of
 
 
@@ -21,6 +21,7 @@ def target(request: HttpRequest, pk: int, table: int) -> HttpResponse:
     """Figures and examples."""
     row = table_or_404(pk, table)
     context: dict[str, Any] = {"table": row, "kind": kind_of(row.replicator), "preview_rows": PREVIEW_ROWS}
+    context |= {"part": row.target.tenant, "sharing": sharing(row)}
     try:
         context["report"] = target_report(row)
     except TidemarkError as error:

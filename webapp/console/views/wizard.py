@@ -15,11 +15,12 @@ from django.views.decorators.http import require_POST
 
 from replicator.errors import ConfigurationError, TidemarkError
 from replicator.model.identifiers import TableId, TablePattern
+from replicator.model.routing import Routing
 from replicator.sources.registry import KINDS
+from replicator.targets.base import TargetTable
 from replicator.targets.identifiers import IdentifierPolicy
 from replicator.targets.kind import TargetKind
 from replicator.targets.registry import target_kind
-from replicator.targets.routing import Routing
 from webapp.connections import selectors as connections
 from webapp.connections.forms import PREFIX, ConnectionForm, SettingsForm
 from webapp.connections.presentation import check_lines, check_summary
@@ -221,9 +222,11 @@ def _target_names(wizard: Wizard, kind: TargetKind, settings: Mapping[str, Any])
 def _shown_name(kind: TargetKind, settings: Mapping[str, Any], table: TableId) -> str:
     """Of a table, or of a pattern, in which stars stay."""
     if not set(table.name) & set(WILD):
-        return ".".join(kind.table_name(settings, table))
-    namespace, name = replace(kind, identifiers=IdentifierPolicy()).table_name(settings, table)
-    return f"{namespace if set(namespace) & set(WILD) else kind.identifiers.legal(namespace)}.{name}"
+        return str(TargetTable(*kind.table_name(settings, table)))
+    place = TargetTable(*replace(kind, identifiers=IdentifierPolicy()).table_name(settings, table))
+    if set(place.namespace) & set(WILD):
+        return str(place)
+    return str(replace(place, namespace=kind.identifiers.legal(place.namespace)))
 
 
 def _options_form(wizard: Wizard, data: QueryDict | None = None) -> OptionsForm:

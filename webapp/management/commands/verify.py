@@ -215,7 +215,7 @@ def pairs(replicator: Replicator, tables: Sequence[ReplicatorTable]) -> list[Tab
         pair = TablePair(
             table.database, table.name, table.target_namespace, table.target_name, key, left_out,
             mode=table.mode, masks=masks, salt=taken.salt, row_filter=chosen, still=still,
-            computed=computed,
+            computed=computed, part=table.target.tenant,
         )  # fmt: skip
         found.append(pair)
     return found

@@ -13,20 +13,22 @@ from replicator.model.computed_rules import ComputedColumns
 from replicator.model.identifiers import TableId, written_database
 from replicator.model.masks import Mask
 from replicator.model.mode import Mode
+from replicator.model.routing import Routing
 from replicator.model.schema import RESERVED, TableSchema
 from replicator.model.table_set import TableSet
-from replicator.model.types import STRING, Kind
+from replicator.model.types import STRING, DataType, Kind, widens
 from replicator.selection.masking import masked_schema
 from replicator.sources.base import Catalog, TableInfo, cascades_of
 from replicator.sources.registry import source_kind
 from replicator.state.journal import DDL_OPERATIONS
+from replicator.targets.base import TargetTable
 from replicator.targets.iceberg.kind import ICEBERG
 from replicator.targets.kind import FULL, NONE, PARTIAL, TargetKind
-from replicator.targets.routing import Routing
 from webapp.connections.models import Connection
 from webapp.connections.selectors import opened
 from webapp.replicators.options import ReplicatorOptions
 from webapp.replicators.selection.entries import SelectionEntry, selected, under
+from webapp.replicators.selection.target_names import TargetName
 
 TEMPORAL = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ})
 PAGE = 1000
@@ -94,6 +96,7 @@ def assess(
         for table in names
     ]
     assessed = _with_names(assessed, target, settings or {})
+    assessed = _with_united_columns(assessed, described, lines, target, settings or {})
     computed = ComputedColumns.parse(settings or {})
     assessed = [
         _with_computed(one, described.get(one.table), computed.of(one.table), lines.get(one.table), target)
@@ -101,6 +104,7 @@ def assess(
     ]
     said = {(entry.database, entry.table): entry.mode for entry in selection if entry.mode}
     modes = {t: Mode(said.get((t.database, t.name)) or said.get((t.database, "")) or options.mode) for t in names}
+    routing, first = Routing.of(settings or {}), dict[tuple[str, ...], Mode]()
     assessed = [
         _in_mode(
             one,
@@ -109,6 +113,8 @@ def assess(
             target,
             frozenset(lines[one.table].excluded_columns if one.table in lines else ()),
         )
+        if (route := routing.route(one.table)) is None or not route.column
+        else _in_shared_mode(one, modes[one.table], first.setdefault(route[:2], modes[one.table]), target)
         for one in assessed
     ]
     nothing = [
@@ -122,23 +128,62 @@ def _with_names(
 ) -> list[TableAssessment]:
     """What each is called in the target; two tables cannot be written to one."""
     routing = Routing.of(settings)
-    places: dict[tuple[str, str], list[TableId]] = {}
-    for one in assessed:
-        places.setdefault(target.table_name(settings, one.table), []).append(one.table)
+    places = {one.table: TargetName(*target.table_name(settings, one.table)) for one in assessed}
+    by_name = _by_name(places)
     found = []
     for one in assessed:
-        place = target.table_name(settings, one.table)
-        others = [str(table) for table in places[place] if table != one.table]
+        place = places[one.table]
+        others = [table for table in by_name[place[:2]] if table != one.table]
         reasons, support = [], one.support
-        if others:
-            reasons = [
-                f"{one.table} and {others[0]} would both be written to {'.'.join(place)}. Change the routing rules."
-            ]
+        if clash := [table for table in others if place.excludes(places[table])]:
+            reasons = [f"{one.table} and {clash[0]} would both be written to {place}. Change the routing rules."]
             support = NONE
+        elif place.part:
+            whole, (column, value) = TargetTable(*place).whole, TargetTable(*place).tenant
+            several = f"{len(others)} other table{'' if len(others) == 1 else 's'}"
+            reasons = [f"Its rows go to {whole} with {column} = {value!r}, together with those of {several}."]
         elif routing.route(one.table) is None and target.identifiers.legal(one.table.name) != one.table.name:
             reasons = [f"The table is called {place[1]} in {target.title}."]
         elif routing.route(one.table) is not None:
-            reasons = [f"The table is called {'.'.join(place)} in {target.title}."]
+            reasons = [f"The table is called {place} in {target.title}."]
+        found.append(replace(one, support=support, reasons=(*one.reasons, *reasons)))
+    return found
+
+
+def _by_name(places: Mapping[TableId, TargetName]) -> dict[tuple[str, ...], list[TableId]]:
+    found: dict[tuple[str, ...], list[TableId]] = {}
+    for table, place in places.items():
+        found.setdefault(place[:2], []).append(table)
+    return found
+
+
+def _with_united_columns(
+    assessed: Sequence[TableAssessment],
+    described: Mapping[TableId, TableSchema | TableError],
+    lines: Mapping[TableId, SelectionEntry],
+    target: TargetKind,
+    settings: Mapping[str, Any],
+) -> list[TableAssessment]:
+    """Of tables that share a target table: a column has one type there, which holds the values of all of them."""
+    kinds: dict[tuple[object, ...], tuple[TableId, DataType]] = {}
+    found = []
+    for one in assessed:
+        place, schema = TargetName(*target.table_name(settings, one.table)), described.get(one.table)
+        reasons = []
+        if place.part and isinstance(schema, TableSchema) and one.support != NONE:
+            line = lines.get(one.table)
+            for column in masked_schema(schema, line.masks if line else {}).columns:
+                if line and column.name in line.excluded_columns:
+                    continue
+                first, kind = kinds.setdefault((*place[:2], column.name), (one.table, column.type))
+                if widens(kind, column.type):
+                    kinds[*place[:2], column.name] = (one.table, column.type)
+                elif kind != column.type and not widens(column.type, kind):
+                    reasons.append(
+                        f"{column.name} is {column.type} here and {kind} in {first}, which shares the target table."
+                        " Leave the column out, or route one of them to a target table of its own."
+                    )
+        support = NONE if reasons else one.support
         found.append(replace(one, support=support, reasons=(*one.reasons, *reasons)))
     return found
 
@@ -198,6 +243,19 @@ def _in_mode(
     except TableError as error:
         return replace(one, support=NONE, reasons=(*one.reasons, f"{error.message} {error.remedy}"))
     return one
+
+
+def _in_shared_mode(one: TableAssessment, mode: Mode, first: Mode, target: TargetKind) -> TableAssessment:
+    """first: of the first of those that share the target table."""
+    able = target.capabilities.shared_modes
+    if mode not in able:
+        modes = ", ".join(sorted(each.label for each in able))
+        why = f"Tables that share a target table cannot be in the mode {mode.label}. Choose one of: {modes}."
+    elif mode is not first:
+        why = f"Tables that share a target table need the same mode: {mode.label} here, {first.label} in another."
+    else:
+        return one
+    return replace(one, support=NONE, reasons=(*one.reasons, why))
 
 
 def _with_cascades(one: TableAssessment, cascades: Sequence[Cascade], selected: Collection[TableId]) -> TableAssessment:

@@ -21,7 +21,13 @@ from webapp.connections.models import Connection
 from webapp.connections.secrets import seal, unseal
 from webapp.connections.selectors import describe, name_rule
 from webapp.replicators.models import Replicator, ReplicatorTable, TableSelection
-from webapp.replicators.selection.target_names import TargetName, checked_target_name, refuse_taken, target_of
+from webapp.replicators.selection.target_names import (
+    TargetName,
+    checked_target_name,
+    refuse_shared,
+    refuse_taken,
+    target_of,
+)
 
 SALT_BYTES = 32
 MAX_NAME_LENGTH = 255  # what the columns of the models hold
@@ -366,6 +372,8 @@ def ensure_table(replicator: Replicator, table: TableId, target_name: TargetName
     found = ReplicatorTable.objects.filter(replicator=replicator, database=table.database, name=table.name).first()
     if found is not None:
         return found
+    if target_name:
+        refuse_shared(replicator, table)
     own = checked_target_name(replicator, target_name) if target_name else None
     place = own or TargetName(*target_of(replicator, table))
     if own is None:
@@ -377,6 +385,7 @@ def ensure_table(replicator: Replicator, table: TableId, target_name: TargetName
         defaults={
             "target_namespace": place.namespace,
             "target_name": place.name,
+            "target_part": place.part,
             "own_namespace": own.namespace if own else "",
             "own_name": own.name if own else "",
             "mode": mode_of(replicator, table),

@@ -11,21 +11,34 @@ from django.db.models import Q, QuerySet
 
 from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId
+from replicator.model.routing import Routing
+from replicator.state.journal import Place
 from replicator.state.tables import TableState
-from replicator.targets.routing import Routing
+from replicator.targets.base import TargetTable
 from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.replicators.targets import kind_of, same_place
 from webapp.replicators.targets import target_name as routed_name
 
 
 class TargetName(NamedTuple):
-    """Of a copy in the target."""
+    """Of a copy in the target.  part: as `replicator.targets.base.TargetTable` has it."""
 
     namespace: str
     name: str
+    part: str = ""
 
     def __str__(self) -> str:
-        return ".".join(self)
+        return str(TargetTable(*self))
+
+    @property
+    def column(self) -> str:
+        """By which tables share it; empty where they do not."""
+        return TargetTable(*self).tenant[0]
+
+    def excludes(self, other: TargetName) -> bool:
+        """Cannot two tables of one replicator have these names at a time?"""
+        apart = self.part and other.part and self.column == other.column and self.part != other.part
+        return self[:2] == other[:2] and not apart
 
 
 def parsed_target_name(given: Any, where: str) -> TargetName:
@@ -45,7 +58,9 @@ def parsed_target_name(given: Any, where: str) -> TargetName:
 
 def written_target_name(target_name: TargetName) -> str | dict[str, str]:
     """As `parsed_target_name` reads it."""
-    return target_name._asdict() if "." in target_name.name else str(target_name)
+    if "." in target_name.name:
+        return {"namespace": target_name.namespace, "name": target_name.name}
+    return f"{target_name.namespace}.{target_name.name}"
 
 
 def chosen_target_name(table: ReplicatorTable) -> TargetName | None:
@@ -62,7 +77,7 @@ def checked_target_name(
         message = f"The tables of {kind.title} cannot be renamed."
         raise ConfigurationError(message, remedy="Create another replicator with another prefix.")
     target_name = TargetName(target_name.namespace.strip(), target_name.name.strip())
-    for what, text in target_name._asdict().items():
+    for what, text in (("namespace", target_name.namespace), ("name", target_name.name)):
         if why := kind.identifiers.refusal(text):
             raise ConfigurationError(f"The {what} in the target {why}.")
     others = ReplicatorTable.objects.all() if table is None else ReplicatorTable.objects.exclude(pk=table.pk)
@@ -70,6 +85,14 @@ def checked_target_name(
         message = f"{target_name} is the target table of {other} (replicator {other.replicator.name})."
         raise ConfigurationError(message, remedy="Choose another name.")
     return target_name
+
+
+def refuse_shared(replicator: Replicator, table: TableId) -> None:
+    """ConfigurationError for a table that shares its target table: it has no name of its own there."""
+    place = TargetName(*target_of(replicator, table))
+    if place.part:
+        message = f"{table} shares the target table {TargetTable(*place).whole} by the routing rules."
+        raise ConfigurationError(message, remedy="Leave its target name to the routing rules.")
 
 
 def owner_of(
@@ -100,7 +123,7 @@ def _routed_to(target_name: TargetName, replicator: Replicator, but: TableId) ->
         return None
     rows = ReplicatorTable.objects.filter(replicator=replicator, own_name="").exclude(state=TableState.DROPPED.value)
     found = (row for row in rows.select_related("replicator__destination") if row.table_id != but)
-    return next((row for row in found if target_name_of(row) == target_name), None)
+    return next((row for row in found if target_name.excludes(TargetName(*target_name_of(row)))), None)
 
 
 def _called(target_name: TargetName) -> Q:
@@ -111,22 +134,22 @@ def _chosen(target_name: TargetName) -> Q:
     return Q(own_namespace=target_name.namespace, own_name=target_name.name)
 
 
-def target_of(replicator: Replicator, table: TableId) -> tuple[str, str]:
-    """(namespace, name) in the target: by the routing rules, else the database's name with the replicator's prefix, the
-    table's own name.
+def target_of(replicator: Replicator, table: TableId) -> Place:
+    """Namespace, name and part in the target: by the routing rules, else the database's name with the replicator's
+    prefix, the table's own name.
     """
     return routed_name(replicator, table)
 
 
-def target_name_of(row: ReplicatorTable) -> tuple[str, str]:
-    """The target that was chosen for it, or that the row's present name asks for: namespace, name."""
-    return (row.own_namespace, row.own_name) if row.own_name else target_name_as(row, row.table_id)
+def target_name_of(row: ReplicatorTable) -> Place:
+    """The target that was chosen for it, or that the row's present name asks for."""
+    return (row.own_namespace, row.own_name, "") if row.own_name else target_name_as(row, row.table_id)
 
 
-def target_name_as(row: ReplicatorTable, table: TableId) -> tuple[str, str]:
+def target_name_as(row: ReplicatorTable, table: TableId) -> Place:
     """The target that the row asks for while its table is called so in the source, where none was chosen."""
     if has_free_name(row):
-        return f"{row.replicator.uid}.{table.database}", table.name
+        return f"{row.replicator.uid}.{table.database}", table.name, ""
     return target_of(row.replicator, table)
 
 
@@ -140,18 +163,27 @@ def keep_target_names(replicator: Replicator, settings: Mapping[str, Any]) -> No
     have, as if it was chosen.
 
     A table that could not be made under its name, and has none yet, gets the one that the settings give.
+
+    ConfigurationError where a table would come to share its target table, or do so no more or elsewhere.
     """
     kind = kind_of(replicator)
+    rows = ReplicatorTable.objects.filter(replicator=replicator).exclude(state=TableState.DROPPED.value)
+    for row in rows.select_related("replicator"):
+        places = {target_of(replicator, row.table_id), kind.table_name(settings, row.table_id)}
+        if len(places) > 1 and any(place[2] for place in places) and not has_free_name(row):
+            message = f"{row} would share another target table than now."
+            remedy = "Leave its routing rule as it is, or remove the table from the replicator first."
+            raise ConfigurationError(message, remedy=remedy)
     for row in ReplicatorTable.objects.filter(replicator=replicator, own_name="").select_for_update(no_key=True):
         after = TargetName(*kind.table_name(settings, row.table_id))
         before = TargetName(*target_of(replicator, row.table_id))
         if before == after:
             continue
         if not has_free_name(row):
-            row.own_namespace, row.own_name = before
+            row.own_namespace, row.own_name = before.namespace, before.name
         elif not row.made_load and _is_free(row.table_id, after, replicator):
-            row.target_namespace, row.target_name = after
-        row.save(update_fields=["own_namespace", "own_name", "target_namespace", "target_name"])
+            row.target_namespace, row.target_name, row.target_part = after
+        row.save(update_fields=["own_namespace", "own_name", "target_namespace", "target_name", "target_part"])
 
 
 def _is_free(table: TableId, target_name: TargetName, replicator: Replicator) -> bool:

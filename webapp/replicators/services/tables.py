@@ -35,7 +35,7 @@ from webapp.replicators.selection.entries import (
     under,
     write_selection,
 )
-from webapp.replicators.selection.target_names import TargetName, checked_target_name, chosen_target_name
+from webapp.replicators.selection.target_names import TargetName, checked_target_name, chosen_target_name, refuse_shared
 from webapp.replicators.signals import note, note_tried_again
 
 BEGUN = (
@@ -247,10 +247,11 @@ def rename_target(*, table: ReplicatorTable, namespace: str, name: str, user: Us
     """
     fresh = ReplicatorTable.objects.select_for_update(no_key=True).get(pk=table.pk)
     before = TargetName(fresh.target_namespace, fresh.target_name)
+    refuse_shared(fresh.replicator, fresh.table_id)
     target_name = checked_target_name(fresh.replicator, TargetName(namespace, name), fresh)
     if target_name == (chosen_target_name(fresh) or before):
         return
-    fresh.own_namespace, fresh.own_name = target_name
+    fresh.own_namespace, fresh.own_name = target_name.namespace, target_name.name
     fresh.save(update_fields=["own_namespace", "own_name"])
     note(
         replicator=fresh.replicator,

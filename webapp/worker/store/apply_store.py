@@ -17,7 +17,7 @@ from replicator.faults import reach
 from replicator.model.identifiers import TableId
 from replicator.model.mode import Mode
 from replicator.model.schema import TableSchema
-from replicator.state.journal import Applied, ApplyTable, EventKind, Segment, SegmentKind, TableEvent
+from replicator.state.journal import Applied, ApplyTable, EventKind, Place, Segment, SegmentKind, TableEvent
 from replicator.state.lease import Lease
 from replicator.state.tables import HALTED, TableState, may_move
 from webapp.database import NOW, clock, fenced, stored
@@ -40,7 +40,7 @@ MILLISECOND = timedelta(milliseconds=1)
 ONCE: Mapping[str, Any] = {"update_conflicts": True, "unique_fields": ["table"], "update_fields": ["since"]}
 STRUCTURE = """
 SELECT count(*), coalesce(sum(hashtextextended(
-    jsonb_build_array(id, database, name, target_namespace, target_name, load)::text, 0)), 0)
+    jsonb_build_array(id, database, name, target_namespace, target_name, target_part, load)::text, 0)), 0)
 FROM replicators_replicatortable WHERE replicator_id = %s
 """
 LOADS = (TableState.LOADING, TableState.RELOADING)
@@ -218,14 +218,14 @@ class OrmApplyStore:
         return turn is not None and not ReplicatorTable.objects.filter(pk=turn.pk, load=turn.load).exists()
 
     @stored
-    def move(self, lease: Lease, table: TableId, state: TableState, target: tuple[str, str] | None = None) -> None:
+    def move(self, lease: Lease, table: TableId, state: TableState, target: Place | None = None) -> None:
         """A state that changed meanwhile (a reload asked from outside, a failure) wins over the end of a load."""
         with fenced(lease):
             row = self._locked(table)
             if row is None:
                 return
             if target is not None:
-                row.target_namespace, row.target_name = target
+                row.target_namespace, row.target_name, row.target_part = target
             self._change(row, state, self._load(table))
             row.save()
             _read_again(row)
@@ -390,7 +390,7 @@ def _apply_table(row: ReplicatorTable, run: models.SnapshotRun | None, generatio
         own=bool(row.own_name),
         others=_OtherLoads(generations, row.pk),
         table=row.table_id,
-        target=(row.target_namespace, row.target_name),
+        target=(row.target_namespace, row.target_name, row.target_part),
         state=row.table_state,
         live_from=row.live_from,
         run=run.pk if run else None,

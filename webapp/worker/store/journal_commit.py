@@ -314,7 +314,7 @@ def _make_room(row: Row) -> None:
 
     Its copy is dropped by who has that name then, unless it is called otherwise yet.
     """
-    moved = (row.target_namespace, row.target_name) != target_name_as(row, row.table_id)
+    moved = (row.target_namespace, row.target_name, row.target_part) != target_name_as(row, row.table_id)
     if row.table_state is TableState.DROPPED and moved:
         row.name = f"{row.name[:200]}~{row.load[:8]}"
         row.save()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from webapp.monitoring.models import Stage
 from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.replicators.selection.assessment import selected_tables
 from webapp.replicators.selection.entries import SelectionEntry, ensure_table, mode_of, modes_of, selected
-from webapp.replicators.selection.target_names import target_of
+from webapp.replicators.selection.target_names import TargetName, target_of
 from webapp.replicators.services.tables import replan
 from webapp.worker.failure.failures import fail_table
 
@@ -67,12 +67,20 @@ def _make_rows(replicator: Replicator, found: Mapping[TableId, TableInfo | None]
     """
     rows = ReplicatorTable.objects.filter(replicator=replicator)
     there = {TableId(*name) for name in rows.values_list("database", "name")}
-    homes = {table: target_of(replicator, table) for table in sorted(found) if table not in there}
-    spaces = {namespace for namespace, _ in homes.values()}
+    homes = {table: TargetName(*target_of(replicator, table)) for table in sorted(found) if table not in there}
+    spaces = {home[0] for home in homes.values()}
     near = ReplicatorTable.objects.filter(Q(target_namespace__in=spaces) | Q(own_namespace__in=spaces))
+    shared = {TargetName(*place) for place in rows.exclude(target_part="").values_list(*PLACES[:2], "target_part")}
+    near = near.exclude(~Q(target_part=""), replicator=replicator)
     taken = {place for both in near.values_list(*PLACES) for place in (both[:2], both[2:])}
-    often = Counter(homes.values())
-    free = {table: home for table, home in homes.items() if home not in taken and often[home] == 1}
+    often, columns = Counter(homes.values()), defaultdict[tuple[str, ...], set[str]](set)
+    for one in (*homes.values(), *shared):
+        columns[one[:2]].add(one.column)  # tables that share one agree about it
+    free = {
+        table: home
+        for table, home in homes.items()
+        if home[:2] not in taken and home not in shared and often[home] == len(columns[home[:2]]) == 1
+    }
     modes = modes_of(replicator)
     fresh = [
         ReplicatorTable(
@@ -81,10 +89,11 @@ def _make_rows(replicator: Replicator, found: Mapping[TableId, TableInfo | None]
             name=table.name,
             target_namespace=namespace,
             target_name=name,
+            target_part=part,
             mode=mode_of(replicator, table, modes),
             rows_estimate=info.rows if (info := found[table]) is not None else None,
         )
-        for table, (namespace, name) in free.items()
+        for table, (namespace, name, part) in free.items()
     ]
     ReplicatorTable.objects.bulk_create(fresh, batch_size=500, ignore_conflicts=True)
     return set(free)

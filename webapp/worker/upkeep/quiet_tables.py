@@ -59,4 +59,5 @@ def _quiet(replicator: Replicator, now: datetime) -> list[TargetTable]:
     since = now - timedelta(seconds=kept.steps[-1].age + kept.grace) - MARGIN
     rows = ReplicatorTable.objects.filter(replicator=replicator, state=TableState.STREAMING.value)
     changed = rows.filter(queryable_at__gt=since, queryable_at__lt=now - QUIET)
-    return [TargetTable(*name) for name in changed.order_by("id").values_list("target_namespace", "target_name")]
+    names = changed.order_by("id").values_list("target_namespace", "target_name")
+    return [TargetTable(*name) for name in dict.fromkeys(names)]  # several may share one

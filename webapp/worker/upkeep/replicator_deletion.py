@@ -9,7 +9,7 @@ from contextlib import closing
 from replicator.engine.reporting import Level
 from replicator.errors import TidemarkError
 from replicator.faults import reach
-from replicator.targets.base import Drop, TargetTable
+from replicator.targets.base import Drop
 from webapp.monitoring.models import Stage
 from webapp.replicators.models import Desired, Replicator
 from webapp.replicators.staging import storage
@@ -84,4 +84,4 @@ def _drop_tables(replicator: Replicator) -> None:
     """Only those that this replicator has made."""
     with closing(wiring.open_target(replicator)) as target:
         for row in replicator.tables.exclude(made_load=""):
-            target.apply(TargetTable(row.target_namespace, row.target_name), Drop())
+            target.apply(row.target, Drop(whole=True))

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from replicator.folding.footers import KeyColumnRange
 from replicator.model.schema import SEQUENCE, TableSchema
+from replicator.model.types import BIGINT, STRING
 from replicator.targets.iceberg.direct.data_files import LakeFiles, by_id, field_ids, readable, sequence_id
 from replicator.targets.iceberg.direct.file_cache import MEMORY
 from replicator.targets.iceberg.direct.key_index import KeyIndex, Places, Wanted, ascending
@@ -73,7 +75,7 @@ class Lookup:
         key = () if schema is None else tuple(schema.column(name) for name in schema.key)
         self._keys = tuple(ids[column.name] for column in key)
         self._types = tuple(column.type.arrow for column in key)
-        self._sequence = sequence_id(table)
+        self._sequence, self._part = sequence_id(table), ids.get(table.name.tenant[0])
         self._specs = specs(table)
 
     def find(self, keys: pa.Table, seq: Places, ranges: Sequence[KeyColumnRange]) -> LookupResult:
@@ -100,8 +102,15 @@ class Lookup:
         return found
 
     def below(self, sequence: int) -> Iterator[RowsToDelete]:
-        """Rows with a smaller number, of each file that has any left.  Raises Unreadable."""
-        for file in planned(self._table, [KeyColumnRange(SEQUENCE, pa.int64(), 0, sequence - 1)]):
+        """Rows with a smaller number, of each file that has any left; of a shared table those of the part.
+
+        Raises Unreadable.
+        """
+        ranges = [KeyColumnRange(SEQUENCE, BIGINT, 0, sequence - 1)]
+        column, value = self._table.name.tenant
+        if column:
+            ranges.append(KeyColumnRange(column, STRING, value, value))
+        for file in planned(self._table, ranges):
             parts = [
                 group.first + self._rows_below(file, number, group, sequence)
                 for number, group in enumerate(self._layout(file))
@@ -111,6 +120,18 @@ class Lookup:
                 yield self.to_delete(file, rows)
 
     def _rows_below(self, file: PlannedFile, number: int, group: _RowGroup, sequence: int) -> Places:
+        rows = self._all_below(file, number, group, sequence)
+        return rows[self._of_part(file, number)[rows]] if self._part is not None and len(rows) else rows
+
+    def _of_part(self, file: PlannedFile, number: int) -> Flags:
+        assert self._part is not None
+        with self._files.open(file.uri) as opened:
+            if self._part not in field_ids(opened.schema_arrow):  # older than the column: nobody's
+                return np.zeros(opened.metadata.row_group(number).num_rows, bool)
+            values = _read(opened, number, [self._part]).column(0)
+        return np.asarray(pc.fill_null(pc.equal(values, self._table.name.tenant[1]), fill_value=False))
+
+    def _all_below(self, file: PlannedFile, number: int, group: _RowGroup, sequence: int) -> Places:
         if group.oldest is not None and group.oldest >= sequence:
             return np.zeros(0, np.int64)
         if group.newest is not None and group.newest < sequence:

@@ -33,6 +33,7 @@ from replicator.targets.iceberg.spark.changes import opened
 from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.table.commit import commit_directly, staging
 from replicator.targets.iceberg.table.layout import format_version
+from replicator.targets.iceberg.table.parts import keeps_columns
 from replicator.targets.parquet_files import Split, Written, shaped, write_stream
 
 
@@ -119,7 +120,7 @@ class Direct:
         with _readable():
             found = Lookup(self._files, self._table, schema).find(folded.keys, folded.seq, ranges)
         staying = folded.stays.num_rows
-        if len(self._table.columns) > len(schema.columns) and found.older[:staying].any():
+        if keeps_columns(self._table, schema) and found.older[:staying].any():
             raise FallBackToSpark("kept columns")  # their values are in the rows that would be written again
         put = folded.stays.filter(pa.array(~found.present[:staying] | found.older[:staying]))
         counts = Counts(
@@ -158,7 +159,7 @@ class Direct:
             kept = history_writer.fold(self._files, self._table, schema, changes, ranges, self._limits.memory)
         if kept is None:
             raise FallBackToSpark("rows to read")
-        if len(self._table.columns) > len(schema.columns) and self.mode is Mode.SOFT_DELETE and kept.to_delete:
+        if keeps_columns(self._table, schema) and self.mode is Mode.SOFT_DELETE and kept.to_delete:
             raise FallBackToSpark("kept columns")
         staging()
         with self._writing():
@@ -167,7 +168,7 @@ class Direct:
         return Counts(kept.new, kept.put.num_rows - kept.new, 0)
 
     def delete_below(self, below: int, after: Position) -> Counts:
-        """Rows of a mirror with a smaller sequence number go.  Raises NotDirectly."""
+        """Rows with a smaller sequence number go, of a shared table those of the part.  Raises NotDirectly."""
         lookup, to_delete = Lookup(self._files, self._table), []
         with _readable():
             for one in lookup.below(below):

@@ -14,7 +14,7 @@ from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.targets.base import DeleteBelow
 from replicator.targets.iceberg.spark import fold, history_fold, soft_delete_fold
 from replicator.targets.iceberg.spark.changes import SEQ, key_places, quoted, row
-from replicator.targets.iceberg.spark.merge_sql import bounds, merge_keyed, merge_soft_deleted, merge_versions
+from replicator.targets.iceberg.spark.merge_sql import bounds, merge_keyed, merge_soft_deleted, merge_versions, of_part
 from replicator.targets.iceberg.spark.row_shape import insert
 from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.table.naming import sql_name, sql_string
@@ -92,4 +92,4 @@ def end_below(spark: SparkSession, table: IcebergTable, change: DeleteBelow) -> 
         said, which = f"{DELETED} = true, {DELETED_AT} = {at}", f"NOT {DELETED}"
     else:
         said, which = f"{VALID_TO} = greatest({VALID_FROM}, {at}), {CURRENT} = false", CURRENT
-    spark.sql(f"UPDATE {sql_name(table.name)} SET {said} WHERE {below} AND {which}")
+    spark.sql(f"UPDATE {sql_name(table.name)} SET {said} WHERE {below} AND {which} AND {of_part(table.name)}")

@@ -11,11 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 from replicator.folding.footers import KeyColumnRange
 from replicator.model.mode import CURRENT, DELETED, DELETED_AT, VALID_TO, Mode
 from replicator.model.schema import SEQUENCE, TableSchema
+from replicator.targets.base import TargetTable
 from replicator.targets.iceberg.spark.changes import GONE, SEQ, quoted, row
 from replicator.targets.iceberg.spark.history_fold import HIT
 from replicator.targets.iceberg.spark.soft_delete_fold import KNOWN
 from replicator.targets.iceberg.table.catalog import IcebergTable
-from replicator.targets.iceberg.table.naming import sql_literal, sql_name
+from replicator.targets.iceberg.table.naming import sql_literal, sql_name, sql_string
 
 
 def merge_keyed(
@@ -91,6 +92,12 @@ def _insert(schema: TableSchema, mode: Mode = Mode.MIRROR) -> str:
         [*(f"s.{row(i)}" for i in range(len(schema.columns))), f"s.{SEQ}", *(f"s.{n}" for n in mode.columns)]
     )
     return f"INSERT ({names}) VALUES ({values})"
+
+
+def of_part(name: TargetTable) -> str:
+    """The condition for the rows of a part of a shared table; of a table that is not shared, for all."""
+    column, value = name.tenant
+    return f"{quoted(column)} = {sql_string(value)}" if name.part else "true"
 
 
 def bounds(ranges: Sequence[KeyColumnRange], prefix: str = "") -> Iterator[str]:

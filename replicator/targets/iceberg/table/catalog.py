@@ -11,9 +11,9 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
@@ -29,6 +29,9 @@ from replicator.targets.iceberg.jvm.local_files import bypass_hadoop_permissions
 from replicator.targets.iceberg.jvm.session import SparkPool, from_java_map, java_map
 from replicator.targets.iceberg.table.location import location, location_beside
 from replicator.targets.iceberg.upkeep.readable_history import newest_metadata
+
+if TYPE_CHECKING:
+    from replicator.targets.iceberg.table.parts import Columns
 
 MODE = "tidemark.mode"
 STAGED = "wap.id"
@@ -50,6 +53,8 @@ class IcebergTable:
     Of many snapshots it has the newest only; `whole` has all.
     `base` is the same metadata as Iceberg's own object: what a commit that goes by this table compares with.
     store: how its files are reached, as Iceberg's FileIO was told, by the destination or by the catalog.
+    columns_after: of a part (`parts.py`), which columns it has after the commit that goes by this table; None: as
+    before.
     """
 
     name: TargetTable
@@ -59,6 +64,7 @@ class IcebergTable:
     metadata: Json
     snapshots: int
     store: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    columns_after: Columns | None = None
 
     @cached_property
     def whole(self) -> Json:
@@ -178,6 +184,10 @@ class IcebergCatalog:
 
     def load(self, name: TargetTable) -> IcebergTable | None:
         """The table as it is now; None where it does not exist.  ConfigurationError where it is not ours."""
+        found = self._load(name.whole)
+        return replace(found, name=name) if found is not None and name.part else found
+
+    def _load(self, name: TargetTable) -> IcebergTable | None:
         engine, catalog = self.pool.catalog()
         if (found := self._read_before(engine, name)) is not None:
             return found
@@ -417,7 +427,7 @@ def publish(table: IcebergTable, updated: Any) -> None:
     table.handle.operations().commit(table.base, updated)
 
 
-def with_staged(table: IcebergTable, fresh: IcebergTable, snapshot: Json, properties: Mapping[str, str]) -> Any:
+def with_staged(table: IcebergTable, fresh: IcebergTable, snapshot: Json, properties: Mapping[str, str | None]) -> Any:
     """The metadata of `fresh` with its staged snapshot made current, and these properties.
 
     TargetConflict where the table is not as `table` says.
@@ -426,11 +436,16 @@ def with_staged(table: IcebergTable, fresh: IcebergTable, snapshot: Json, proper
         message = f"Another worker committed to {table.name} in the meantime."
         raise TargetConflict(message, table=str(table.name))
     build = fresh.engine.java("org.apache.iceberg.TableMetadata.buildFrom")(fresh.base)
-    return (
-        build.setBranchSnapshot(snapshot["snapshot-id"], "main")
-        .setProperties(java_map(fresh.engine, properties))
-        .build()
-    )
+    return with_properties(fresh, build.setBranchSnapshot(snapshot["snapshot-id"], "main"), properties).build()
+
+
+def with_properties(table: IcebergTable, build: Any, properties: Mapping[str, str | None]) -> Any:
+    """The builder of metadata, with these properties set, and without those that are None."""
+    gone = table.engine.java("java.util.HashSet")()
+    for name in (name for name, value in properties.items() if value is None):
+        gone.add(name)
+    kept = {name: value for name, value in properties.items() if value is not None}
+    return build.setProperties(java_map(table.engine, kept)).removeProperties(gone)
 
 
 @dataclass(frozen=True)
@@ -458,7 +473,7 @@ def prepared(
     table: IcebergTable,
     build: Callable[[Any], Any],
     said: Mapping[str, str],
-    kept: Callable[[int], Mapping[str, str]],
+    kept: Callable[[int], Mapping[str, str | None]],
 ) -> PreparedSnapshot:
     """Write the snapshot of the update that `build` makes, on a transaction on the table as it was read.
 
@@ -481,7 +496,7 @@ def prepared(
     updated = transaction.table().operations().current()
     if properties := kept(int(updated.currentSnapshot().sequenceNumber())):
         build_on = table.engine.java("org.apache.iceberg.TableMetadata.buildFrom")(updated)
-        updated = build_on.setProperties(java_map(table.engine, properties)).build()
+        updated = with_properties(table, build_on, properties).build()
     return PreparedSnapshot(table, updated)
 
 

@@ -66,7 +66,7 @@ def commit(catalog: IcebergCatalog, table: IcebergTable, at: Position, write: Wr
     if staged is None:
         message = f"The change of {table.name} was not written."
         raise TargetError(message, table=str(table.name))
-    published = with_staged(table, fresh, staged, as_kept(said, int(staged["sequence-number"])))
+    published = with_staged(table, fresh, staged, as_kept(table, at, int(staged["sequence-number"])))
     _swap(lambda: publish(fresh, published), lambda _: None, lambda: _is_current(fresh, staged["snapshot-id"]))
     summary: Mapping[str, str] = staged["summary"]
     return summary
@@ -88,7 +88,7 @@ def commit_directly(
     """
     try:
         said = {} if at is None else as_properties(at)
-        made = prepared(table, build, said, lambda sequence: as_kept(said, sequence) if said else {})
+        made = prepared(table, build, said, lambda sequence: {} if at is None else as_kept(table, at, sequence))
         _require_removed(table, made, removes)
     except Exception:
         discard()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -11,6 +10,7 @@ from replicator.errors import TargetError
 from replicator.model.mode import Mode
 from replicator.targets.base import Position
 from replicator.targets.iceberg.table.catalog import IcebergTable
+from replicator.targets.iceberg.table.parts import NO_PART, SHARED, Columns, as_property, part_position
 
 APPLIED = "tidemark.applied"
 LOADED = "tidemark.loaded"
@@ -22,12 +22,14 @@ SEQUENCE = "sequence-number"
 
 
 def position(table: IcebergTable) -> Position:
-    """From the newest snapshot that says it.
+    """Of the table, or of the part of it that it was asked for as.  From the newest snapshot that says it.
 
     Compaction makes snapshots that do not: those are searched past.  A table without any such snapshot is as it was
     created. Where another program expired what lies before, the table's own property says it (`as_kept`), unless the
     table was rolled back since.  Raises TargetError where nothing does.
     """
+    if table.name.part:
+        return part_position(table) or NO_PART
     version = int(table.properties.get(SCHEMA_VERSION, "0"))
     oldest = None
     try:
@@ -45,6 +47,8 @@ def position(table: IcebergTable) -> Position:
 
 def depth(table: IcebergTable) -> int:
     """How many of the newest snapshots must be kept so that the position stays readable."""
+    if SHARED in table.properties:
+        return 1
     found = 0
     with suppress(TargetError):  # another program has expired the rest
         for snapshot in table.history():
@@ -60,13 +64,16 @@ def as_properties(at: Position) -> dict[str, str]:
     return {**said, ITEM: at.item} if at.item else said
 
 
-def as_kept(said: Mapping[str, str], sequence: int) -> dict[str, str]:
+def as_kept(table: IcebergTable, at: Position, sequence: int) -> dict[str, str | None]:
     """What the same commit sets as a property of the table: it outlives the snapshot, where another program expires
-    that.
+    that.  None for one that it takes away.
 
     sequence: Iceberg's sequence number of the snapshot.
     """
-    return {KEPT: json.dumps({**said, SEQUENCE: sequence})}
+    if table.name.part:
+        columns = Columns.of(table, table.name.tenant[1]) if table.columns_after is None else table.columns_after
+        return dict(as_property(table.name, at, columns, sequence))
+    return {KEPT: json.dumps({**as_properties(at), SEQUENCE: sequence})}
 
 
 def touch(transaction: Any, at: Position) -> None:

@@ -6,6 +6,7 @@ import itertools
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from replicator.errors import TargetConflict, UnsupportedDdl
@@ -27,6 +28,7 @@ from replicator.targets.iceberg.table.layout import (
     release,
     sort_order,
 )
+from replicator.targets.iceberg.table.parts import SHARED, Columns, as_property
 from replicator.targets.iceberg.table.position import SCHEMA_VERSION, as_properties, position, touch
 from replicator.targets.iceberg.table.type_names import iceberg_type, promotes
 from replicator.targets.iceberg.table.types import from_iceberg, to_iceberg
@@ -61,13 +63,14 @@ def create(
     """
     change.mode.check(change.schema)
     source = str(change.schema.table)
-    shape = _shape(catalog.pool.spark(), change, layout.of(source), str(table))
+    if table.part:  # rows are told apart by the part, too
+        change = replace(change, schema=replace(change.schema, key=(table.tenant[0], *change.schema.key)))
+    shape = _shape(catalog.pool.spark(), change, layout.of(source), table)
     if older is not None:
         dropped_tables.drop(catalog, older, retention)
         reach("apply.create.between")
-    first = Position(change.applied, -1, change.version, change.load)
     metrics = {f"write.metadata.metrics.column.{name}": "truncate(16)" for name in change.schema.key}
-    properties = {**metrics, **PROPERTIES, **as_properties(first), SCHEMA_VERSION: str(change.version)}
+    properties = {**metrics, **PROPERTIES, **_first(table, change)}
     properties |= {MODE: change.mode.value, SOURCE: source}
     properties |= {COMMENT: change.schema.comment} if change.schema.comment else {}
     wanted = layout.of(source)
@@ -76,6 +79,15 @@ def create(
     properties |= {"format-version": str(wanted.version), **wanted.properties}
     properties[CHECKED] = str(int(time.time()))
     catalog.create(table, *shape, properties)
+
+
+def _first(table: TargetTable, change: Create) -> dict[str, str]:
+    """Properties with the position of a table without rows."""
+    first = Position(change.applied, -1, change.version, change.load)
+    if not table.part:
+        return {**as_properties(first), SCHEMA_VERSION: str(change.version)}
+    own = as_property(table, first, Columns(frozenset(range(1, len(change.schema.columns) + 1))))
+    return {SHARED: table.tenant[0], **{name: value for name, value in own.items() if value is not None}}
 
 
 def evolve(catalog: IcebergCatalog, table: IcebergTable, change: Evolve, layout: Layout) -> bool:
@@ -104,9 +116,9 @@ def evolve(catalog: IcebergCatalog, table: IcebergTable, change: Evolve, layout:
     gone = overwritten | {back.get(name, name) for name in replaced} | (set(plan.dropped) - kept)
     let_go(transaction, table, change.schema, back, gone)
     release(transaction, table, gone)
-    _rename_and_drop(transaction, plan, gone)
-    _add_and_widen(catalog.pool.spark(), transaction, plan)
-    _reorder(transaction, [*change.schema.names, *sorted(kept), SEQUENCE, *table.mode.columns])
+    rename_and_drop(transaction, plan, gone)
+    add_and_widen(catalog.pool.spark(), transaction, plan)
+    reorder(transaction, [*change.schema.names, *sorted(kept), SEQUENCE, *table.mode.columns])
     own = layout.of(table.properties.get(SOURCE, str(change.schema.table))).properties
     describe(catalog.pool.spark(), transaction, change.schema, table.mode, whole=COMMENT not in own)
     update = transaction.updateProperties().set(SCHEMA_VERSION, str(change.version))
@@ -140,7 +152,7 @@ def _overwritten(old: TableSchema, kept: set[str], change: Evolve) -> set[str]:
     return ((kept & set(old.names)) | taken) & set(change.schema.names)
 
 
-def _rename_and_drop(transaction: Any, plan: EvolutionPlan, gone: set[str]) -> None:
+def rename_and_drop(transaction: Any, plan: EvolutionPlan, gone: set[str]) -> None:
     if not gone and not plan.renamed:
         return
     update = transaction.updateSchema()
@@ -152,7 +164,7 @@ def _rename_and_drop(transaction: Any, plan: EvolutionPlan, gone: set[str]) -> N
     update.commit()
 
 
-def _add_and_widen(engine: Engine, transaction: Any, plan: EvolutionPlan) -> None:
+def add_and_widen(engine: Engine, transaction: Any, plan: EvolutionPlan) -> None:
     if not (plan.added or plan.replaced or plan.widened):
         return
     update = transaction.updateSchema()
@@ -164,7 +176,7 @@ def _add_and_widen(engine: Engine, transaction: Any, plan: EvolutionPlan) -> Non
     update.commit()
 
 
-def _reorder(transaction: Any, order: Sequence[str]) -> None:
+def reorder(transaction: Any, order: Sequence[str]) -> None:
     present = [str(field.name()) for field in transaction.table().schema().columns()]
     if present == list(order):
         return
@@ -185,10 +197,12 @@ def _present(table: IcebergTable, new: TableSchema) -> TableSchema:
     return TableSchema(new.table, tuple(columns))
 
 
-def _shape(engine: Engine, change: Create, layout: TableLayout, table: str) -> tuple[Any, Any, Any]:
+def _shape(engine: Engine, change: Create, layout: TableLayout, name: TargetTable) -> tuple[Any, Any, Any]:
     """Schema, partition spec and sort order."""
-    source = [(c.name, c.type) for c in change.schema.columns]
-    key, docs = identifiers(change.schema, change.mode), {c.name: c.comment for c in change.schema.columns if c.comment}
+    table, source = str(name), [(c.name, c.type) for c in change.schema.columns]
+    # Parts of a shared table may have keys of their own, or lack another's key columns.
+    key = () if name.part else identifiers(change.schema, change.mode)
+    docs = {c.name: c.comment for c in change.schema.columns if c.comment}
     fields = [
         {"id": number, "name": name, "required": name in key, "type": iceberg_type(kind)}
         | ({"doc": docs[name]} if name in docs else {})
