@@ -23,6 +23,7 @@ from replicator.faults import reach
 from replicator.model.change import HEARTBEAT, Operation, Watermark
 from replicator.model.evolution import plan_evolution
 from replicator.model.schema import BEFORE, CHANGE_FIELDS, REPLACED, UNCHANGED_FIELD, TableSchema
+from replicator.selection.computing import computed_changes
 from replicator.snapshot.keys import values_of
 from replicator.snapshot.overlay import overlaid
 from replicator.snapshot.window import Key, Shows, Window, Windows, touched_places, tuples
@@ -361,4 +362,5 @@ def _as_deletes(keys: Sequence[Key], schema: TableSchema, first: int) -> pa.Reco
     for place, name in enumerate(schema.key):
         values = pa.array([key[place] for key in keys], schema.column(name).type.arrow)
         known |= {name: values, BEFORE + name: values}
-    return pa.RecordBatch.from_arrays([known.get(f.name, pa.nulls(count, f.type)) for f in arrow], schema=arrow)
+    found = pa.RecordBatch.from_arrays([known.get(f.name, pa.nulls(count, f.type)) for f in arrow], schema=arrow)
+    return computed_changes(found, schema)

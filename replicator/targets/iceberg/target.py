@@ -171,8 +171,8 @@ class IcebergTarget:
             case Drop():
                 reach("apply.drop.before")
                 found = self._as_seen(table, seen)
-                if found is not None and self._position(found) is None:
-                    found = None
+                if found is not None and table.part:
+                    found = found if part_position(found) or change.whole else None
                 if found is not None and table.part:
                     self._shared.drop(found, change)
                 elif found is not None:
@@ -201,8 +201,10 @@ class IcebergTarget:
     def _as_seen(self, table: TargetTable, seen: str | None) -> IcebergTable | None:
         """The table; TargetConflict where it, or its part, is not the one that the caller has seen."""
         found = self._load(table)
+        if seen is None:
+            return found
         at = self._position(found)
-        if seen is None or (NO_TABLE if at is None else at.load) == seen:
+        if (NO_TABLE if at is None else at.load) == seen:
             return found
         message = f"{table} was recreated or dropped by another worker."
         raise PartRefused(message, table=str(table)) if table.part else TargetConflict(message, table=str(table))
@@ -221,7 +223,7 @@ class IcebergTarget:
 
     def _required(self, table: TargetTable, seen: str | None) -> IcebergTable:
         found = self._as_seen(table, seen) or self._catalog.require(table)
-        if self._position(found) is None:
+        if table.part and part_position(found) is None:
             raise TargetError(f"The target table {table} does not exist.", table=str(table))
         return found
 

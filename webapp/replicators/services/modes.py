@@ -11,6 +11,7 @@ from replicator.state.tables import HALTED, TableState
 from webapp.replicators.models import ReplicatorTable, TableSelection
 from webapp.replicators.services.tables import begin_run, replan
 from webapp.replicators.signals import note
+from webapp.replicators.target_tables import sharing
 from webapp.replicators.targets import kind_of
 
 LOST = {
@@ -48,6 +49,13 @@ def change_mode(*, table: ReplicatorTable, mode: str, confirmed: bool = False, u
     if wanted.needs_key and fresh.keyless:
         message = f"{fresh} has no key, which the mode {wanted.label} requires."
         raise ConfigurationError(message, remedy="Choose the mode mirror or changelog.")
+    if others := sharing(fresh):
+        message = (
+            f"{fresh} shares its target table with {others[0]}, which is in the mode {Mode(others[0].mode).label}."
+        )
+        raise ConfigurationError(
+            message, remedy="Remove these tables from the replicator, and add them in another mode."
+        )
     without_copy = fresh.table_state in {TableState.WAITING, TableState.DROPPED}
     if not (confirmed or without_copy):
         raise ConfigurationError(effect(fresh, wanted), remedy="Confirm the change to proceed.")

@@ -13,7 +13,7 @@ from replicator.model.schema import TableSchema
 from replicator.model.types import BIGINT
 from replicator.targets.iceberg.kind import ICEBERG
 from replicator.targets.registry import target_kind
-from tests.integration.control.conftest import ITEMS, TABLES, MemoryCatalog, MemorySource, schema_of
+from tests.integration.control.conftest import ITEMS, ORDERS, TABLES, MemoryCatalog, MemorySource, schema_of
 from webapp.connections.models import Connection
 from webapp.console.definitions.apply import apply
 from webapp.console.definitions.export import export
@@ -205,3 +205,14 @@ def test_a_file_says_what_is_shared() -> None:
     assert parts(replicator)["shop.orders"] == "lake.all (source=orders)"
     assert "shared by source" in export()
     assert apply(export(), {"SHOP_PASSWORD": "pw"}) == []
+
+
+def test_tables_that_share_keep_their_mode(connection: Connection) -> None:
+    replicator = services.create_replicator(
+        name="copy", connection=connection, selection=[SelectionEntry("shop")], target=SHARED
+    )
+    row = ensure_table(replicator, ORDERS)
+    services.change_mode(table=row, mode="soft_delete")
+    ensure_table(replicator, ITEMS)
+    with pytest.raises(ConfigurationError, match=r"shop.orders shares its target table with shop.items"):
+        services.change_mode(table=row, mode="history", confirmed=True)
