@@ -376,6 +376,7 @@ class ApplyStore(Protocol):
         """Tables with something to do now (pending items, a finished run), those first whose changes wait longest.
 
         Not those whose retry time is ahead.  Each begins a turn, which covers what is journaled now.
+        Of tables that share a target table one has a turn at a time.
         busy: tables whose turns are not over, by the names that these began with.  None is returned while the
         replicator's tables are not those (by name, load, target) that they were when the busy ones began: who has which
         name must be one picture.

@@ -49,6 +49,8 @@ def test_from_a_new_connection_to_a_started_replicator(visit: Callable[..., Visi
     page.locator("#target-names", has_text="lake_shop").wait_for()
     page.fill("#id_routing", "shop.{1}: x")
     page.locator("#target-names li").first.wait_for(state="detached")
+    page.fill("#id_routing", "archive.events_*: events.all shared by day = {1}")
+    page.locator("#target-names li", has_text="events.all (day=00010)").wait_for()
     page.fill("#id_routing", "shop.o*s: sales.o_{1}\narchive.events_*: events.at_{1}")
     for name in ("sales.o_*", "lake_shop.*", "events.at_00010"):
         page.locator("#target-names li", has_text=name).wait_for()

@@ -69,6 +69,11 @@ def test_tables_are_assessed_before(client: APIClient, connection: Connection) -
     orders = next(table for table in found.json() if table["table"] == "orders")
     assert orders["support"] == "none"
     assert "would both be written to lake.one. Change the routing rules." in orders["reasons"][-1]
+    shared = {"routing": "shop.orders: lake.one shared by tenant = {schema}"}
+    found = client.post(f"{URL}assess/", {**request, "target": shared}, format="json")
+    orders = next(table for table in found.json() if table["table"] == "orders")
+    assert (orders["support"], orders["columns"][-1]["name"]) == ("full", "tenant")
+    assert "with tenant = 'shop'" in " ".join(orders["reasons"])
     refused = client.post(f"{URL}assess/", {**request, "target": {"routing": "orders"}}, format="json")
     assert (refused.status_code, refused.json()["code"]) == (400, "configuration")
 

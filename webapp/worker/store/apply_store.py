@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache, partial
@@ -55,6 +55,7 @@ class _Turn:
     failed: the one before had.
     given: the segments that were handed out and are not marked yet, by path: their commit times are read before the
     mark's transaction.
+    shared: the target table that it shares with others (`_shared`).
     """
 
     pk: int
@@ -63,6 +64,7 @@ class _Turn:
     end: int
     failed: bool
     given: dict[str, Segment] = field(default_factory=dict)
+    shared: tuple[str, str] | None = None
 
 
 class OrmApplyStore:
@@ -100,18 +102,26 @@ class OrmApplyStore:
         for row in rows:
             row.replicator = owner
             end = _end(row, *ends.get(row.pk, ("", -1)))
-            self._turns[row.table_id] = _Turn(row.pk, row.load, row.made_load, end, row.retry_at is not None)
+            failed, shared = row.retry_at is not None, _shared(row)
+            self._turns[row.table_id] = _Turn(row.pk, row.load, row.made_load, end, failed, shared=shared)
         return [_apply_table(row, runs.get(row.pk), self._generations) for row in rows]
 
     def _due(self, busy: set[int], left_out: set[TableId], most: int | None) -> list[ReplicatorTable]:
         """By the oldest segment that waits; tables without any (there are events, or a load is over) first: that is
         soon done.
+
+        Of those that share a target table, one: the others would wait for its commit, and keep the rest from working.
         """
         statement, values = _due_statement()
+        values = tuple(self._id if value == _ANY_REPLICATOR else value for value in values)
         limit = None if most is None else most + len(busy) + len(left_out)
-        values = (*(self._id if value == _ANY_REPLICATOR else value for value in values), limit)
-        rows = ReplicatorTable.objects.raw(statement, values)
-        return [row for row in rows if row.pk not in busy and row.table_id not in left_out][:most]
+        while True:
+            rows = list(ReplicatorTable.objects.raw(statement, (*values, limit)))
+            free = [row for row in rows if row.pk not in busy and row.table_id not in left_out]
+            found = _one_of_each(free, {turn.shared for turn in self._turns.values()})[:most]
+            if limit is None or len(rows) < limit or len(found) == most or len(found) == len(free):
+                return found
+            limit = None  # those that share one may be many
 
     @stored
     def turned(self, lease: Lease, table: TableId) -> None:
@@ -280,6 +290,22 @@ class OrmApplyStore:
         rows = ReplicatorTable.objects.select_for_update(no_key=True, of=("self",))
         rows = rows.select_related("replicator", "objective")
         return rows.filter(pk=self._pk(table)).first()
+
+
+def _shared(row: ReplicatorTable) -> tuple[str, str] | None:
+    """The target table, by namespace and name, that it shares with others; None where it has one for itself."""
+    return (row.target_namespace, row.target_name) if row.target_part else None
+
+
+def _one_of_each(rows: Sequence[ReplicatorTable], busy: Collection[tuple[str, str] | None]) -> list[ReplicatorTable]:
+    """Those whose target table no turn is at, nor that of one before them."""
+    found, taken = [], set(busy)
+    for row in rows:
+        shared = _shared(row)
+        if shared is None or shared not in taken:
+            found.append(row)
+            taken.add(shared)
+    return found
 
 
 @cache

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from replicator.errors import FenceLost, TargetConflict, ValueDoesNotFit
+from replicator.model.identifiers import TableId
 from replicator.state.journal import Applied, EventKind, SchemaVersion, SegmentKind, TableEvent
 from replicator.state.lease import Lease
 from replicator.state.tables import TableState
@@ -69,7 +70,7 @@ def test_a_table_with_pending_changes_has_something_to_do_until_they_are_applied
 ) -> None:
     store = OrmApplyStore(streaming.replicator.pk)
     (table,) = store.tables()
-    assert (table.table, table.target, table.schema_version) == (ORDERS, ("shop", "orders"), 1)
+    assert (table.table, table.target, table.schema_version) == (ORDERS, ("shop", "orders", ""), 1)
     assert [item.last_sequence for item in store.items(ORDERS, -1)] == [9]
     store.applied(lease, outcome(9))
     assert store.tables() == []
@@ -337,3 +338,21 @@ def test_no_turn_begins_beside_those_that_knew_other_tables(two: Captured) -> No
     assert (orders.table, items.load) == (ORDERS, "another")
     assert "another" in orders.others
     assert not any(load in orders.others for load in (orders.load, "the one wanted", ""))
+
+
+def test_of_tables_that_share_a_target_table_one_has_a_turn_at_a_time(streaming: Captured) -> None:
+    common = {"database": "shop", "state": TableState.STREAMING.value, "last_sequence": 9, "target_namespace": "lake"}
+    names = [*(f"shard{n}" for n in range(20)), "other", "plain1", "plain2"]
+    ReplicatorTable.objects.bulk_create(
+        ReplicatorTable(
+            replicator=streaming.replicator, name=name, target_name=name if name.startswith("plain") else "all",
+            target_part="" if name.startswith("plain") else f"x={name}", **common,
+        )
+        for name in names
+    )  # fmt: skip
+    store = OrmApplyStore(streaming.replicator.pk)
+    found = [table.table.name for table in store.tables(most=4)]
+    assert sorted(found) == ["orders", "plain1", "plain2", "shard0"]
+    assert "all" not in {table.target[1] for table in store.tables({TableId("shop", "shard0")}, most=4)}
+    without = {TableId("shop", f"shard{n}") for n in range(3)}
+    assert "shard3" in {table.table.name for table in store.tables(without=without, most=4)}

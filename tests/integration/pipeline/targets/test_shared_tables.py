@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 from django.core.management.base import CommandError
-from tests.integration.pipeline.postgres.lab import PostgresLab
 
 from replicator.errors import ConfigurationError
 from replicator.verification.target import open_catalog
 from tests.integration.pipeline.lab import Lab
+from tests.integration.pipeline.postgres_lab import PostgresLab
 from webapp.destinations.lakes import catalog_config
 from webapp.replicators import services
 
