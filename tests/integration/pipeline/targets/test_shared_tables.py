@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from django.core.management.base import CommandError
 
@@ -169,3 +170,30 @@ def test_keys_that_are_gone_go_in_one_part_alone(lab: Lab) -> None:
     services.read_keys(table=lab.table("orders_eu"), keys=[1, 2, 7])
     lab.run_and_compare(2)
     assert rows(lab) == {"eu": 1, "us": 2}
+
+
+@pytest.mark.timeout(600)
+def test_verification_looks_at_one_table_and_another_programs_writes_are_found(lab: Lab) -> None:
+    for shard in ("eu", "us"):
+        lab.execute(
+            f"CREATE TABLE orders_{shard} (id INT PRIMARY KEY, v INT)",
+            f"INSERT INTO orders_{shard} VALUES (1, 1), (2, 2)",
+        )
+    lab.execute("ALTER TABLE orders_eu ADD COLUMN w INT")
+    lab.replicate(routing=rule(lab))
+    lab.run_and_compare(2)
+    copy = open_catalog(catalog_config()).load_table((lab.name, "orders"))
+    copy.delete("shop = 'eu' and id = 1")
+    found = {report.pair.table: (report.missing, report.extra, report.columns) for report in lab.compare()}
+    assert found == {"orders_eu": (1, 0, []), "orders_us": (0, 0, [])}
+    changed = copy.scan(row_filter="shop = 'us'").to_arrow()
+    place = changed.schema.get_field_index("w")
+    changed = changed.set_column(place, changed.schema.field(place), pa.array([7, 7], pa.int32()))
+    copy.overwrite(changed, "shop = 'us'")
+    found = {report.pair.table: (report.missing, report.extra, report.columns) for report in lab.compare()}
+    assert found["orders_us"] == (0, 0, ["column w, which the source has not, has 2 values"])
+    lab.execute("UPDATE orders_us SET v = 3", "UPDATE orders_eu SET v = 4")
+    lab.run()
+    for shard in ("eu", "us"):
+        services.resnapshot_table(table=lab.table(f"orders_{shard}"))
+    lab.run_and_compare(2)
