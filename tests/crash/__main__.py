@@ -171,6 +171,7 @@ class Run:
                 self.stand.sparks.kill()
         verdict = (
             f"{result.tables} tables equal"
+            + (f", {result.shared} of them share a target table" if result.shared else "")
             if not result.differences
             else "\n  ".join(["NOT EQUAL", *result.differences])
         )

@@ -63,6 +63,7 @@ class Result:
     states: int = 0
     late: int = 0
     tables: int = 0
+    shared: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     differences: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -409,8 +410,9 @@ class Trial:
         for name in sorted(there ^ known):
             self._differ(f"{name} is {'not followed' if name in there else 'not in the source any more'}")
         options = Options(zero_dates=self.plan.options.get("zero_dates", "null"), shown=5)
-        reports = compare(source_reader(replicator.connection), self._lake(), pairs(replicator, live), options)
-        self.result.tables = len(reports)
+        compared = pairs(replicator, live)
+        reports = compare(source_reader(replicator.connection), self._lake(), compared, options)
+        self.result.tables, self.result.shared = len(reports), sum(bool(pair.part[0]) for pair in compared)
         for report in reports:
             if not report.equal:
                 self._differ("\n".join(report.lines()))
