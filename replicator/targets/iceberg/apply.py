@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
@@ -192,17 +192,21 @@ def delete_below(
         return ChangeOutcome("delete", direct.delete_below(change.below, after), DIRECT)
     except FallBackToSpark as error:
         reason = str(error)
-    if not table.name.part and whole_files_below(table, change.below):
+    how = "truncate" if whole_files_below(table, change.below) else "delete"
+    return ChangeOutcome(how, commit(catalog, table, after, rows_below(table, change.below)), reason)
 
-        def everything(spark: SparkSession) -> None:
-            empty = spark.createDataFrame([], spark.table(sql_name(table.name)).schema)
-            empty.writeTo(sql_name(table.name)).overwrite(F.col(SEQUENCE) < change.below)
 
-        return ChangeOutcome("truncate", commit(catalog, table, after, everything), reason)
+def rows_below(table: IcebergTable, below: int) -> Callable[[SparkSession], None]:
+    """What deletes rows with an older number in Spark, of a shared table those of the part; see `delete_below`."""
+    if not whole_files_below(table, below):
+        condition = f"{quoted(SEQUENCE)} < {below} AND {quoted(SEQUENCE)} + 0 < {below} AND {of_part(table.name)}"
+        return lambda spark: spark.sql(f"DELETE FROM {sql_name(table.name)} WHERE {condition}")
+    column, value = table.name.tenant
 
-    def write(spark: SparkSession) -> None:
-        below = f"{quoted(SEQUENCE)} < {change.below}"
-        again = f"{quoted(SEQUENCE)} + 0 < {change.below}"
-        spark.sql(f"DELETE FROM {sql_name(table.name)} WHERE {below} AND {again} AND {of_part(table.name)}")
+    def everything(spark: SparkSession) -> None:
+        empty = spark.createDataFrame([], spark.table(sql_name(table.name)).schema)
+        older = F.col(SEQUENCE) < below
+        which = older & (F.col(quoted(column)) == value) if column else older
+        empty.writeTo(sql_name(table.name)).overwrite(which)
 
-    return ChangeOutcome("delete", commit(catalog, table, after, write), reason)
+    return everything

@@ -16,6 +16,7 @@ from replicator.model.retention import Retention
 from replicator.model.schema import SEQUENCE
 from replicator.staging.storage import Storage
 from replicator.targets.base import Create, Drop, Evolve, Position, TargetTable
+from replicator.targets.iceberg.apply import rows_below
 from replicator.targets.iceberg.direct.writer import Direct, DirectLimits, FallBackToSpark
 from replicator.targets.iceberg.layout import Layout
 from replicator.targets.iceberg.part_columns import PartColumns, of_evolved_part, of_new_part
@@ -132,10 +133,7 @@ class SharedTables:
         try:
             Direct.of(self.storage, table, self.limits).delete_below(EVERYTHING, after)
         except FallBackToSpark:
-            where = f"{quoted(SEQUENCE)} + 0 < {EVERYTHING} AND {of_part(table.name)}"  # see `apply.delete_below`
-            commit(
-                self.catalog, table, after, lambda spark: spark.sql(f"DELETE FROM {sql_name(table.name)} WHERE {where}")
-            )
+            commit(self.catalog, table, after, rows_below(table, EVERYTHING))
 
 
 def _sql_type(text: str) -> str:

@@ -31,9 +31,11 @@ def within(table: IcebergTable, ranges: Sequence[KeyColumnRange]) -> Any:
 
 
 def whole_files_below(table: IcebergTable, below: int) -> bool:
-    """True where every file has either only rows below the number, or none."""
+    """True where every file has either only rows below the number, or none; of a shared table, rows of the part."""
     expressions = table.engine.java("org.apache.iceberg.expressions.Expressions")
     condition = expressions.lessThan(SEQUENCE, below)
+    if table.name.part:
+        condition = getattr(expressions, "and")(condition, expressions.equal(*table.name.tenant))
     evaluator = table.engine.java("org.apache.iceberg.expressions.StrictMetricsEvaluator")
     strict = evaluator(table.handle.schema(), condition, True)  # noqa: FBT003 - py4j has no keywords
     tasks = table.handle.newScan().filter(condition).includeColumnStats().planFiles()

@@ -70,6 +70,8 @@ def create(
         dropped_tables.drop(catalog, older, retention)
         reach("apply.create.between")
     metrics = {f"write.metadata.metrics.column.{name}": "truncate(16)" for name in change.schema.key}
+    if table.part:  # so that Spark never deletes by metadata alone, outside of the commit (`apply.rows_below`)
+        metrics[f"write.metadata.metrics.column.{table.tenant[0]}"] = "full"
     properties = {**metrics, **PROPERTIES, **_first(table, change)}
     properties |= {MODE: change.mode.value, SOURCE: source}
     properties |= {COMMENT: change.schema.comment} if change.schema.comment else {}
