@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 HIDDEN = "•••"
-_NAME = r"(?:password|passwd|passphrase|pwd|secret|token|access[._-]?key|secret[._-]?key|api[._-]?key|signing[._-]?key)"
+_NAME = (
+    r"(?:password|passwd|passphrase|pwd|secret|token|credential|signature|\bsig"
+    r"|(?:access|secret|api|signing|account|shared)[._-]?key)"
+)
 _QUOTED = r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.)*\""""
 _URL = re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s'\"<>]+")
 # password=… of libpq, of properties files and of query strings; "password": "…" of JSON and of Python.

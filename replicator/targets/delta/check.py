@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from replicator.errors import TargetConflict, TargetError, TidemarkError
+from replicator.errors import TargetConflict, TargetError
 from replicator.model.retention import Retention
 from replicator.model.schema import SEQUENCE
 from replicator.sources.base import CheckResult, CheckStatus
 from replicator.targets.base import Position, TargetTable
+from replicator.targets.check import LOOKED_INTO, Attempt, tried, written
 from replicator.targets.delta import schema_update
 from replicator.targets.delta.destination import BUILT_IN, DeltaStore, delta_store, folder, refuse_link_local
 from replicator.targets.delta.failures import explained
@@ -27,7 +28,6 @@ from replicator.targets.iceberg.destination import NO_LAKE
 ROWS = pa.table({"tidemark_test": pa.array([1], pa.int64()), SEQUENCE: pa.array([0], pa.int64())})
 BEGIN = Position(-1, -1, 1, "")
 WRITERS, ROUNDS = 4, 3
-LOOKED_INTO = 20  # tables at most
 SHORT = {"connect_timeout": "3s", "timeout": "10s", "max_retries": "1", "retry_timeout": "10s"}
 
 
@@ -36,32 +36,22 @@ def check(settings: Mapping[str, Any]) -> list[CheckResult]:
     if (settings.get("store") or BUILT_IN) == BUILT_IN:
         detail = "The location is part of this installation; workers reach it as they reach its lakehouse."
         return [CheckResult("location", "Location", CheckStatus.OK, detail)]
-    results: list[CheckResult] = []
-    title = "Settings"
-    try:
-        probe = _Probe(_impatient(delta_store(settings, NO_LAKE)))
-        try:
-            for title, attempt in probe.attempts:
-                results.append(CheckResult(title.lower().replace(" ", "_"), title, CheckStatus.OK, attempt()))
-        finally:
-            probe.remove()
-    except TidemarkError as error:
-        results.append(CheckResult("failed", title, CheckStatus.FAILED, error.message, error.remedy))
-    return results
+
+    @contextmanager
+    def opened() -> Iterator[_Probe]:
+        yield _Probe(_impatient(delta_store(settings, NO_LAKE)))
+
+    return tried("Location", opened)
 
 
 def check_written(settings: Mapping[str, Any]) -> CheckResult:
     """Are there tables that Tidemark has made?  Never raises."""
-    title = "Same location"
-    try:
+
+    def ours() -> Iterator[bool]:
         store = _impatient(delta_store(settings, NO_LAKE))
-        if any(_is_ours(store, path) for path in _tables(store, str(settings.get("namespace_prefix", "")))):
-            return CheckResult("written", title, CheckStatus.OK, "Tables of Tidemark exist there.")
-    except TidemarkError as error:
-        return CheckResult("written", title, CheckStatus.FAILED, error.message, error.remedy)
-    detail = "That location has no tables that Tidemark has made."
-    remedy = "Use the same location. To write to another one, create another destination and another replicator."
-    return CheckResult("written", title, CheckStatus.FAILED, detail, remedy)
+        yield from (_is_ours(store, path) for path in _tables(store, str(settings.get("namespace_prefix", ""))))
+
+    return written("location", ours)
 
 
 def _impatient(store: DeltaStore) -> DeltaStore:
@@ -95,7 +85,10 @@ class _Probe:
             refuse_link_local(store)
         self._store = store
         self._name = TargetTable(f"tidemark_test_{uuid.uuid4().hex[:12]}", "t")
-        self.attempts: list[tuple[str, Callable[[], str]]] = [
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        return [
             ("Privilege to create", self._create),
             ("Privilege to write", self._write),
             ("Privilege to read", self._read),

@@ -21,7 +21,7 @@ from replicator.targets.base import TargetTable
 from replicator.targets.delta.destination import DeltaStore
 from replicator.targets.delta.failures import explained
 from replicator.targets.delta.table import OpenTable, file_system, local_path
-from replicator.targets.upkeep import delete_each
+from replicator.targets.upkeep import delete_each, own_retention
 
 NOTES = "~dropped"  # no namespace's folder is called so
 PURGED = "tidemark.purged"  # the folder is being deleted
@@ -30,8 +30,12 @@ _NOTE = re.compile(r"(\d+)_[0-9a-f]{12}\.json")
 
 
 def drop(store: DeltaStore, table: OpenTable, retention: Retention) -> None:
-    """Its rows are gone for readers of its newest version.  TargetConflict where it is not as it was read."""
-    table.drop(announce(store, table.name, retention))
+    """Its rows are gone for readers of its newest version.  TargetConflict where it is not as it was read.
+
+    retention: of a table that has none of its own.
+    """
+    own = own_retention(table.name, table.configuration, retention)
+    table.drop(announce(store, table.name, own))
 
 
 def announce(store: DeltaStore, name: TargetTable, retention: Retention) -> int:

@@ -9,15 +9,12 @@ from contextlib import contextmanager
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from replicator.errors import StorageFull, TargetConflict, TargetError, TargetUnauthorized, TidemarkError
-from replicator.redaction import redacted
+from replicator.targets.check import said
 from replicator.targets.delta.destination import DeltaStore
 
-MAX_TEXT = 300
-_HIDDEN = re.compile(r"(?<=://)[^/@\s]+@")
-_SECRET = ("key", "secret", "token", "password")
 _TAGS = re.compile(r"<[^>]*>|\x1b\[\d*m|↳")
 REACH = "Check the address of the store, and that a firewall lets the web server and the workers through."
-_MEANINGS: Sequence[tuple[re.Pattern[str], type[TargetError], str, str]] = tuple(
+_MEANINGS: Sequence[tuple[re.Pattern[str], type[TidemarkError], str, str]] = tuple(
     (re.compile(pattern, re.IGNORECASE), kind, text, remedy)
     for pattern, kind, text, remedy in (
         (
@@ -40,7 +37,7 @@ _MEANINGS: Sequence[tuple[re.Pattern[str], type[TargetError], str, str]] = tuple
         ),
         (
             "No space left|quota",
-            TargetError,
+            StorageFull,
             "The store at {where} is full.",
             "Free space at the location of the target's tables.",
         ),
@@ -62,25 +59,19 @@ def explained(store: DeltaStore) -> Iterator[None]:
     except (TidemarkError, TableNotFoundError):
         raise
     except CommitFailedError as error:
-        message = f"Another program committed to the table first: {without_secrets(store, str(error))}"
+        message = f"Another program committed to the table first: {_said(error)}"
         raise TargetConflict(message) from None
     except (DeltaError, OSError) as error:
         raise _explained(store, error) from None  # its text may hold an address with its password: invariant 8
 
 
 def _explained(store: DeltaStore, error: Exception) -> TidemarkError:
-    said = without_secrets(store, f"{error}")
-    for pattern, kind, text, remedy in _MEANINGS:
+    text = _said(error)
+    for pattern, kind, message, remedy in _MEANINGS:
         if pattern.search(str(error)):
-            message = text.format(where=store.location, said=said)
-            return (StorageFull if "is full" in text else kind)(message, remedy=remedy)
-    return TargetError(f"The table's log at {store.location} cannot be read or written: {said}")
+            return kind(message.format(where=store.location, said=text), remedy=remedy)
+    return TargetError(f"The table's log at {store.location} cannot be read or written: {text}")
 
 
-def without_secrets(store: DeltaStore, text: str) -> str:
-    """On one line, and not too long."""
-    plain = _HIDDEN.sub("", " ".join(_TAGS.sub(" ", text).split()))
-    for name, value in store.options.items():
-        if value and any(mark in name for mark in _SECRET):
-            plain = plain.replace(value, "***")
-    return redacted(plain)[:MAX_TEXT]
+def _said(error: Exception) -> str:
+    return said(_TAGS.sub(" ", str(error)))

@@ -66,7 +66,7 @@ def create(
         return
     if older.number(dropped_tables.PURGED):
         raise TargetError(f"{name} was dropped and is being deleted.", remedy="Retried automatically.", table=str(name))
-    _take_over(older, replicator)
+    _take_over(older, {OWNER: replicator})
     _require_feature(older, arrow)
     older.overwrite(at, arrow, numbers=dict.fromkeys((KEPT + one for one in _kept(older)), 0))
 
@@ -115,23 +115,18 @@ def rename(store: DeltaStore, table: OpenTable | None, change: Rename, replicato
             remedy = f"Retried automatically. If it persists, drop {change.new} in the target."
             raise TargetConflict(message, table=str(table.name), remedy=remedy)
     else:
-        _copy(store, table, new, change.new, replicator, retention)
+        _copy(store, table, new, change.new, retention)
     dropped_tables.drop(store, table, retention)
     return True
 
 
 def _copy(
-    store: DeltaStore,
-    table: OpenTable,
-    new: OpenTable | None,
-    name: TargetTable,
-    replicator: str,
-    retention: Retention,
+    store: DeltaStore, table: OpenTable, new: OpenTable | None, name: TargetTable, retention: Retention
 ) -> None:
-    """A table that is not there begins as a dropped one."""
+    """With its properties.  A table that is not there begins as a dropped one."""
     if new is None:
         due = dropped_tables.announce(store, name, retention)
-        create_log(store, name, table.arrow, table.position, configuration(replicator, retention), due)
+        create_log(store, name, table.arrow, table.position, table.configuration, due)
         new = OpenTable.load(store, name)
     if new is None or new.number(dropped_tables.PURGED):
         raise TargetConflict(f"{name} was dropped and is being deleted.", table=str(name))
@@ -140,7 +135,7 @@ def _copy(
         for one in files:
             with source.open_input_stream(one.path) as reading, target.open_output_stream(one.path) as writing:
                 shutil.copyfileobj(reading, writing, 1 << 20)
-    _take_over(new, replicator)
+    _take_over(new, table.configuration)
     _require_feature(new, table.arrow)
     numbers = dict.fromkeys((KEPT + one for one in _kept(table)), 1)
     new.overwrite(table.position, table.arrow, [one.added() for one in files], numbers=numbers)
@@ -187,10 +182,10 @@ def _arrow(columns: list[tuple[str, DataType]], mode: Mode) -> pa.Schema:
     return pa.schema([*(pa.field(name, kind.arrow) for name, kind in columns), pa.field(SEQUENCE, pa.int64()), *own])
 
 
-def _take_over(table: OpenTable, replicator: str) -> None:
+def _take_over(table: OpenTable, properties: dict[str, str]) -> None:
     """What was dropped is anybody's."""
-    if table.configuration.get(OWNER) != replicator:
-        set_properties(table, {OWNER: replicator})
+    if not properties.items() <= table.configuration.items():
+        set_properties(table, properties)
 
 
 def set_properties(table: OpenTable, properties: dict[str, str]) -> None:

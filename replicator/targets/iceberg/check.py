@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
-from replicator.errors import TidemarkError
+from replicator.errors import TargetError
 from replicator.sources.base import CheckResult, CheckStatus
+from replicator.targets.check import LOOKED_INTO, Attempt, said, tried, written
 from replicator.targets.iceberg import reading
 from replicator.targets.iceberg.destination import BUILT_IN, NO_LAKE, OWNER, LakeCatalog, lake_catalog
-from replicator.targets.iceberg.failures import explained
 
 ROWS = pa.table({"tidemark_test": pa.array([1], pa.int64())})
-LOOKED_INTO = 20  # tables at most
 
 
 def check(settings: Mapping[str, Any]) -> list[CheckResult]:
@@ -25,40 +25,39 @@ def check(settings: Mapping[str, Any]) -> list[CheckResult]:
     if settings.get("catalog", BUILT_IN) == BUILT_IN:
         detail = "The catalog is part of this installation; workers reach it as they reach its database."
         return [CheckResult("catalog", "Catalog", CheckStatus.OK, detail)]
-    results: list[CheckResult] = []
-    title = "Settings"
-    try:
-        lake = lake_catalog(settings, NO_LAKE)
-        title = "Catalog"
-        with reading.opened(lake) as catalog:
-            probe = _Probe(lake, catalog)
-            try:
-                for title, attempt in probe.attempts:
-                    with explained(lake):
-                        results.append(CheckResult(title.lower().replace(" ", "_"), title, CheckStatus.OK, attempt()))
-            finally:
-                probe.remove()
-    except TidemarkError as error:
-        results.append(CheckResult("failed", title, CheckStatus.FAILED, error.message, error.remedy))
-    return results
+
+    @contextmanager
+    def opened() -> Iterator[_Probe]:
+        with _opened(settings) as (lake, catalog):
+            yield _Probe(lake, catalog)
+
+    return tried("Catalog", opened)
 
 
 def check_written(settings: Mapping[str, Any]) -> CheckResult:
     """Does this catalog have tables that Tidemark has made?  Never raises."""
-    title = "Same catalog"
-    prefix = str(settings.get("namespace_prefix", ""))
-    try:
-        lake = lake_catalog(settings, NO_LAKE)
-        with reading.opened(lake) as catalog, explained(lake):
+
+    def ours() -> Iterator[bool]:
+        with _opened(settings) as (_, catalog):
+            prefix = str(settings.get("namespace_prefix", ""))
             found = [name for name in catalog.list_namespaces() if name[0].startswith(prefix)]
             tables = [table for name in found for table in catalog.list_tables(name)]
-            if any(OWNER in catalog.load_table(table).properties for table in tables[:LOOKED_INTO]):
-                return CheckResult("written", title, CheckStatus.OK, "Tables of Tidemark exist there.")
-    except TidemarkError as error:
-        return CheckResult("written", title, CheckStatus.FAILED, error.message, error.remedy)
-    detail = "That catalog has no tables that Tidemark has made."
-    remedy = "Use the same catalog. To write to another one, create another destination and another replicator."
-    return CheckResult("written", title, CheckStatus.FAILED, detail, remedy)
+            yield from (OWNER in catalog.load_table(table).properties for table in tables[:LOOKED_INTO])
+
+    return written("catalog", ours)
+
+
+@contextmanager
+def _opened(settings: Mapping[str, Any]) -> Iterator[tuple[LakeCatalog, Catalog]]:
+    """Raises TidemarkError; also for a name that another program takes away meanwhile."""
+    lake = lake_catalog(settings, NO_LAKE)
+    with reading.opened(lake) as catalog:
+        try:
+            yield lake, catalog
+        except (NoSuchNamespaceError, NoSuchTableError) as error:
+            message = f"What was in the catalog a moment ago is not found there: {said(error)}"
+            remedy = "Check that no other program removes new tables and namespaces; then test again."
+            raise TargetError(message, remedy=remedy) from None
 
 
 class _Probe:
@@ -68,7 +67,10 @@ class _Probe:
         self._lake, self._catalog = lake, catalog
         self._namespace = f"tidemark_test_{uuid.uuid4().hex[:12]}"
         self._table = (self._namespace, "t")
-        self.attempts: list[tuple[str, Callable[[], str]]] = [
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        return [
             ("Catalog", self._listed),
             ("Privilege to create", self._create),
             ("Privilege to write", self._write),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -11,14 +10,12 @@ from requests import exceptions as http
 from sqlalchemy import exc as sql
 
 from replicator.errors import TargetError, TidemarkError
-from replicator.redaction import redacted
+from replicator.targets.check import said
 from replicator.targets.iceberg.destination import LakeCatalog
 
-MAX_TEXT = 300
 CREDENTIALS = "Check the credentials of the destination: they may be wrong or have expired."
 ROLE = "Give the destination's role the privilege in the catalog, or in the store, that the message names."
 REACH = "Check the address, and that a firewall lets the web server and the workers through."
-_HIDDEN = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 @contextmanager
@@ -34,15 +31,15 @@ def explained(lake: LakeCatalog) -> Iterator[None]:
 
 def _explained(lake: LakeCatalog, error: Exception) -> TargetError:
     where = f"The catalog at {lake.java.get('uri') or lake.kind}"
-    said = without_secrets(lake, str(error))
-    if isinstance(error, sql.OperationalError) and "authentication" in said:
+    text = said(error)
+    if isinstance(error, sql.OperationalError) and "authentication" in text:
         return TargetError(f"{where} refuses the user or the password.", remedy=CREDENTIALS)
-    if isinstance(error, OSError) and any(mark in said for mark in _DENIED):
-        return TargetError(f"The store does not allow it: {said}", remedy=ROLE)
-    for kinds, text, remedy in _MEANINGS:
+    if isinstance(error, OSError) and any(mark in text for mark in _DENIED):
+        return TargetError(f"The store does not allow it: {text}", remedy=ROLE)
+    for kinds, message, remedy in _MEANINGS:
         if isinstance(error, kinds):
-            return TargetError(text.format(where=where, said=said), remedy=remedy)
-    return TargetError(f"{where} answers: {said}")
+            return TargetError(message.format(where=where, said=text), remedy=remedy)
+    return TargetError(f"{where} answers: {text}")
 
 
 _DENIED = ("ACCESS_DENIED", "AccessDenied", "Forbidden", "Permission denied")
@@ -62,16 +59,3 @@ _MEANINGS: Sequence[tuple[tuple[type[Exception], ...], str, str | None]] = (
     ((sql.SQLAlchemyError,), "{where} has no tables of a catalog, or they cannot be read.", ROLE),
     ((OSError,), "The store does not answer as it should: {said}", REACH),
 )
-
-
-def without_secrets(lake: LakeCatalog, text: str) -> str:
-    """On one line, and not too long."""
-    plain = _HIDDEN.sub("", " ".join(text.split()))
-    for name, value in (*lake.java.items(), *lake.python.items()):
-        if value and SECRET.search(name):
-            for part in {value, value.partition(":")[2]} - {""}:
-                plain = plain.replace(part, "***")
-    return redacted(plain)[:MAX_TEXT]
-
-
-SECRET = re.compile(r"(?i)password|secret|token$|credential|account\.key|account-key|session-token")

@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable, Field, TableFeatures, write_deltalake
 
 from replicator import faults
-from replicator.errors import TargetConflict, TargetError
+from replicator.errors import ConfigurationError, TargetConflict, TargetError
 from replicator.faults import Fault, FaultInjected
 from replicator.model.mode import Mode
 from replicator.model.retention import Retention
@@ -34,6 +34,7 @@ from replicator.targets.base import (
 )
 from replicator.targets.delta import dropped_tables, maintenance
 from replicator.targets.delta.table import OpenTable
+from replicator.targets.upkeep import GRACE_HOURS
 from tests.integration.delta.lake import DeltaLake
 from tests.staged import insert, read, schema_of, update
 
@@ -256,6 +257,25 @@ def test_a_dropped_table_is_empty_until_its_folder_goes(lake: DeltaLake) -> None
     lake.target.apply(table, Create(KEYED, 1, -1, "L2"), NO_TABLE)
     lake.merge(table, KEYED, insert(0, 1, "new"))
     assert lake.rows(table) == [(1, "new")]
+
+
+def test_a_dropped_or_renamed_table_goes_by_its_own_properties(lake: DeltaLake) -> None:
+    """`ALTER TABLE … SET TBLPROPERTIES`, as another program does it."""
+    table, new, newest, now = filled(lake), TargetTable("own", "t"), TargetTable("own", "u"), time.time()
+    own = {GRACE_HOURS: "2", "theirs": "kept"}
+    lake.open(table).alter.set_table_properties(own, raise_if_not_exists=False)
+    lake.target.apply(table, Rename(new))
+    lake.target.apply(lake.table(KEYED, "u"), Drop())
+    lake.target.apply(new, Rename(newest))
+    assert own.items() <= lake.open(newest).metadata().configuration.items()
+    lake.target.apply(newest, Drop())
+    assert dropped_tables.delete_due(lake.store, now + 3600) == 0
+    assert dropped_tables.delete_due(lake.store, now + 3 * 3600) == 3
+    assert not any(lake.folder(one).exists() for one in (table, new, newest))
+    assert dropped_tables.delete_due(lake.store, now + 25 * 3600) == 1
+    lake.open(lake.table(KEYED, "invalid")).alter.set_table_properties({GRACE_HOURS: "x"}, raise_if_not_exists=False)
+    with pytest.raises(ConfigurationError, match="are invalid"):
+        lake.target.apply(TargetTable("shop", "invalid"), Drop())
 
 
 def test_a_table_that_was_made_again_is_not_deleted_for_the_drop_before(lake: DeltaLake) -> None:

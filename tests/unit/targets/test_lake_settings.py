@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from replicator.errors import ConfigurationError
+from replicator.redaction import redacted
 from replicator.targets.base import TargetTable
 from replicator.targets.iceberg.destination import DESTINATION_FORM, LakeCatalog, bundles_of, lake_catalog, place
-from replicator.targets.iceberg.failures import without_secrets
 from replicator.targets.iceberg.kind import ICEBERG
 from replicator.targets.iceberg.query_examples import examples
 from replicator.targets.iceberg.table.location import location_beside
@@ -53,7 +53,7 @@ def test_both_clients_are_told_the_same_and_examples_hold_no_secret(name: str) -
     assert '"a""b"' in shown
     assert "`t``x`" in shown
     told = " ".join(f"{key}={value}" for key, value in (*lake.java.items(), *lake.python.items()))
-    assert "SECRET-" not in without_secrets(lake, told)
+    assert "SECRET-" not in redacted(told)
 
 
 def test_only_what_is_wanted_is_asked_of_a_catalog() -> None:
