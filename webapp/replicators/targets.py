@@ -102,6 +102,7 @@ def check_fixed(replicator: Replicator, kind: str, changed: Iterable[str]) -> No
 def parted(replicator: Replicator, target: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Settings of the destination that differ from its own, and the replicator's own as they would be.
 
+    What `target` does not name stays; what it names as null is the default (a secret that is null or empty stays).
     ConfigurationError for what cannot be changed, and for a destination that others use, too.
     """
     given, kind, destination = _plain(target), kind_of(replicator), replicator.destination
@@ -115,7 +116,7 @@ def parted(replicator: Replicator, target: Mapping[str, Any]) -> tuple[dict[str,
         and (value := given.pop(field.name)) != held.get(field.name, field.default)
         and not (field.name in secret and value in {"", None})
     }
-    own = checked_settings(destination, given)
+    own = checked_settings(destination, {**replicator.target, **given})
     check_fixed(
         replicator, kind.name, [name for name, value in own.items() if replicator.target.get(name, "") != value]
     )
@@ -138,19 +139,17 @@ def check_target(target: Mapping[str, Any]) -> list[CheckResult]:
     return without_secrets(kind.check(values) if kind.check else [])
 
 
-def changed_target(replicator: Replicator, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with `changes` in them, tried out; to be given to `services.update_target`.
+def try_target(replicator: Replicator, changes: Mapping[str, Any]) -> None:
+    """For people, before `services.update_target`.  Takes a while.
 
     ConfigurationError for what cannot be changed, makes no sense or does not work; TargetError where nobody answers.
     """
-    target = {**replicator.target, **changes}
-    reach, own = parted(replicator, target)
+    reach, own = parted(replicator, changes)
     destination = replicator.destination
     if reach:
         DESTINATIONS.try_out(destination, {**destination.config, **reach})
     elif own != replicator.target:
         refuse_failed(check_target({"kind": destination.kind, **full_config(destination), **own}))
-    return target
 
 
 def full_target(replicator: Replicator) -> dict[str, Any]:

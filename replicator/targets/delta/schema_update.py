@@ -120,9 +120,7 @@ def rename(store: DeltaStore, table: OpenTable | None, change: Rename, replicato
     return True
 
 
-def _copy(
-    store: DeltaStore, table: OpenTable, new: OpenTable | None, name: TargetTable, retention: Retention
-) -> None:
+def _copy(store: DeltaStore, table: OpenTable, new: OpenTable | None, name: TargetTable, retention: Retention) -> None:
     """With its properties.  A table that is not there begins as a dropped one."""
     if new is None:
         due = dropped_tables.announce(store, name, retention)

@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
 from webapp.connections.models import Connection
+from webapp.console.definitions import apply as definitions
+from webapp.destinations.services import DESTINATIONS
+from webapp.replicators import services
 from webapp.replicators.models import Desired, Replicator, Status
 
 URL = "/api/v1/replicators/"
+DELTA = {
+    "store": "s3", "location": "s3://b/delta", "credentials": "environment", "region": "eu-west-1", "store_endpoint": ""
+}  # fmt: skip
 
 
 def body(connection: Connection, **more: Any) -> dict[str, Any]:
@@ -150,3 +157,44 @@ def test_the_summary_is_that_of_the_status_command(client: APIClient, replicator
     summary = client.get(f"{URL}{replicator.pk}/summary/").json()
     assert summary["name"] == "shop"
     assert [table["table"] for table in summary["tables"]] == ["shop.customers", "shop.orders"]
+
+
+def test_a_change_of_the_target_keeps_what_it_does_not_name(
+    client: APIClient, replicator: Replicator, connection: Connection
+) -> None:
+    url = f"{URL}{replicator.pk}/target/"
+    routed = {"routing": "shop.o*: lake.{table}", "format_version": "3"}
+    assert client.patch(url, {**routed, "bloom_filters": True}, format="json").status_code == 200
+    assert client.patch(url, {"sort_by": "shop.orders: id"}, format="json").status_code == 200
+    services.update_target(replicator=replicator, target={"partition_by": "shop.orders: bucket(2, id)"})
+    found = client.get(url).json()["settings"]
+    own = {**routed, "bloom_filters": "yes", "sort_by": "shop.orders: id", "partition_by": "shop.orders: bucket(2, id)"}
+    assert found == {**found, **own}
+    reset = client.patch(url, {"routing": None, "bloom_filters": None, "sort_by": ""}, format="json")
+    assert reset.status_code == 200, reset.content
+    found = reset.json()["settings"]
+    assert found == {**found, **own, "routing": "", "bloom_filters": "no", "sort_by": ""}
+    place = f"/api/v1/destinations/{DESTINATIONS.create(name='d', kind='delta', config=DELTA).pk}/"
+    assert client.patch(place, {"config": {"region": None}}, format="json").json()["config"]["region"] == ""
+    assert client.patch(place, {"config": {"region": "a-1"}}, format="json").json()["config"] == DELTA | {
+        "region": "a-1", "account_name": "", "access_key_id": ""
+    }  # fmt: skip
+    file = f"replicators: [{{name: shop, connection: {connection.name}, tables: [shop.customers, shop.orders]"
+    assert definitions.apply(file + "}]", {}) == []
+    assert definitions.apply(file + ", target: {partition_by: 'shop.orders: bucket(2, id)'}}]", {}) == [
+        "replicator shop: changed format_version of its target"
+    ]
+    assert definitions.apply(file + ", target: {}}]", {}) == ["replicator shop: changed partition_by of its target"]
+
+
+@pytest.mark.filterwarnings("ignore:No directory at")
+def test_the_page_sends_all_that_it_shows(client: APIClient, replicator: Replicator, user: User) -> None:
+    """What was emptied there, or set to no, is so; what it does not show stays."""
+    prefixed = {"namespace_prefix": "p_", "routing": "shop.o*: lake.{table}", "bloom_filters": "yes"}
+    Replicator.objects.filter(pk=replicator.pk).update(target={**replicator.target, **prefixed})
+    client.force_login(user)
+    typed = {"routing": "", "bloom_filters": "no", "format_version": "2"}
+    assert client.post(f"/replicators/{replicator.pk}/settings/target/", typed).status_code == 302
+    replicator.refresh_from_db()
+    found = replicator.target
+    assert (found["namespace_prefix"], found["routing"], found["bloom_filters"]) == ("p_", "", "no")

@@ -24,7 +24,7 @@ from webapp.console.definitions import apply as definitions
 from webapp.replicators import services
 from webapp.replicators.models import Replicator
 from webapp.replicators.selection.entries import SelectionEntry
-from webapp.replicators.targets import changed_target, full_target
+from webapp.replicators.targets import full_target, try_target
 
 PEM = Authority("test").pem.strip()
 AGAIN = "must be entered again"
@@ -115,7 +115,7 @@ def test_a_changed_address_of_a_target_asks_for_the_secret_again(streaming: Repl
     target = {**streaming.target, name: VALUES[name]}
     for change in (
         lambda: services.update_target(replicator=streaming, target=target),
-        lambda: changed_target(streaming, {name: VALUES[name]}),
+        lambda: try_target(streaming, {name: VALUES[name]}),
     ):
         with pytest.raises(ConfigurationError, match=AGAIN):
             change()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,23 +13,22 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 
-from replicator.model.mode import Mode
 from replicator.model.schema import REPLACED, TableSchema
 from replicator.staging.storage import Storage
 from replicator.state.journal import Segment, SegmentKind
-from replicator.targets.base import Create, Merge, TargetTable
+from replicator.targets.base import TargetTable
 from replicator.targets.iceberg.apply import LIMITS
 from replicator.targets.iceberg.direct.writer import DirectLimits
 from replicator.targets.iceberg.jvm.session import SparkConfig, SparkPool
 from replicator.targets.iceberg.target import IcebergTarget
-from tests.staged import TS, Change, Row, segment, stage
+from tests.staged import TS, Row
+from tests.staged_lake import StagedLake
 
-NAMES = itertools.count(1)
 PASSWORD = "s3cr3t-and-unique"
 
 
 @dataclass
-class Lake:
+class Lake(StagedLake):
     """A warehouse, its catalog, a staging folder and the target over them."""
 
     spark: SparkPool
@@ -45,22 +43,6 @@ class Lake:
 
     def another_worker(self, replicator: str = "r1", limits: DirectLimits = LIMITS) -> IcebergTarget:
         return IcebergTarget(SparkPool(self.config), self.storage, replicator, limits)
-
-    def table(
-        self, schema: TableSchema, name: str = "", *, applied: int = -1, load: str = "L1", mode: Mode = Mode.MIRROR
-    ) -> TargetTable:
-        """A new empty target table."""
-        table = TargetTable("shop", name or f"t{next(NAMES)}")
-        self.target.apply(table, Create(schema, 1, applied, load, mode))
-        return table
-
-    def segment(self, schema: TableSchema, changes: Iterable[Change], version: int = 1) -> Segment:
-        """A staged file."""
-        return segment(self.storage, schema, changes, version)
-
-    def stage(self, schema: TableSchema, data: pa.Table, version: int = 1) -> Segment:
-        """As capture's writer writes it."""
-        return stage(self.storage, schema, data, version)
 
     def bare(self, schema: TableSchema, first: int, rows: Sequence[Row], without: Sequence[int] = ()) -> Segment:
         """A chunk's file as its reader writes it, numbered from `first`."""
@@ -78,18 +60,8 @@ class Lake:
             reads=kept, bare=True, without=tuple(without), journaled_at=TS,
         )  # fmt: skip
 
-    def merge(self, table: TargetTable, schema: TableSchema, *changes: Change) -> str:
-        """Stage and merge these changes; how it was done, whichever way."""
-        segment = self.segment(schema, changes)
-        return self.target.apply(table, Merge([segment], schema, segment.last_sequence)).how.split(" (")[0]
-
-    def rows(self, table: TargetTable, *, sequence: bool = False) -> list[Row]:
-        """All rows, read by pyiceberg from the catalog file, in no order; `_sequence_num` last, if asked for."""
-        data = self.arrow(table)
-        names = [n for n in data.column_names if sequence or n != "_sequence_num"]
-        return [tuple(row) for row in zip(*(data.column(n).to_pylist() for n in names), strict=True)]
-
     def arrow(self, table: TargetTable) -> pa.Table:
+        """By pyiceberg from the catalog file."""
         return self.reader().load_table((table.namespace, table.name)).scan().to_arrow()
 
     @contextmanager

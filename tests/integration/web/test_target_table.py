@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import psycopg2
@@ -102,3 +104,32 @@ def test_a_reader_of_the_lake_reads_nothing_else() -> None:
         cursor.execute('DROP TABLE secrets; DROP OWNED BY "a reader"; DROP ROLE "a reader"')
         owner.commit()
     owner.close()
+
+
+def test_what_keeps_a_reader_from_being_made_is_said_with_a_remedy(settings: Any) -> None:
+    server, name = catalog_url().rpartition("/")[0], f"lake_reader_{os.getpid()}"
+    for url, said in (
+        (f"{server}/{name}", rf"{name}, of the catalog, does not exist. Run `manage.py migrate`"),
+        (f"postgresql://u:s3cr3t@127.0.0.1:1/{name}", "does not respond: .*refused.* Check that its server runs"),
+    ):
+        settings.TIDEMARK_CATALOG_URL = url
+        with pytest.raises(CommandError, match=said) as raised:
+            call_command("lake_reader", "a reader")
+        assert "s3cr3t" not in str(raised.value)
+    with closing(psycopg2.connect(f"{server}/postgres")) as admin, admin.cursor() as cursor:
+        admin.autocommit = True
+        cursor.execute(f"CREATE DATABASE {name}")
+        cursor.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'pw'")
+        try:
+            settings.TIDEMARK_CATALOG_URL = f"{server}/{name}"
+            with pytest.raises(CommandError, match=r"has no tables of a catalog. Run `manage.py migrate`"):
+                call_command("lake_reader", "a reader")
+            address = environment.database(f"{server}/{name}")
+            settings.TIDEMARK_CATALOG_URL = f"postgresql://{name}:pw@{address['HOST']}:{address['PORT']}/{name}"
+            with pytest.raises(CommandError, match=rf'permission denied to create role. Let a .*ROLE "{name}" CREATER'):
+                call_command("lake_reader", "a reader")
+            cursor.execute("SELECT count(*) FROM pg_roles WHERE rolname = 'a reader'")
+            assert cursor.fetchone() == (0,)
+        finally:
+            cursor.execute(f"DROP DATABASE {name}")
+            cursor.execute(f"DROP ROLE {name}")

@@ -26,7 +26,7 @@ from webapp.replicators.options import with_old_options
 from webapp.replicators.selection import assessment
 from webapp.replicators.selection.entries import refuse_missing, rule_for, under
 from webapp.replicators.source_log import log_kept
-from webapp.replicators.targets import changed_target, check_target, public_target, target_settings
+from webapp.replicators.targets import check_target, public_target, target_settings, try_target
 from webapp.web.responses import user_of
 
 TRUE = {"1", "true", "yes", "on"}
@@ -238,12 +238,14 @@ class ReplicatorViewSet(ApiViewSet):
     def target(self, request: Request, pk: str) -> Response:
         """How the target is reached.
 
-        Changes are tried out first; what is not named stays, and so does an empty password where its address does.
+        Changes are tried out first; what is not named stays, null is the default. An empty password stays where its
+        address does.
         """
         replicator = self._get(pk)
         if request.method == "PATCH":
-            found = changed_target(replicator, self.read(serializers.TargetSerializer, request))
-            services.update_target(replicator=replicator, target=found, user=user_of(request))
+            changes = self.read(serializers.TargetSerializer, request)
+            try_target(replicator, changes)
+            services.update_target(replicator=replicator, target=changes, user=user_of(request))
             replicator = self._get(pk)
         return Response(serializers.TargetSettingsSerializer(target_settings(replicator)).data)
 

@@ -186,7 +186,7 @@ class AssessSerializer(serializers.Serializer[None]):
 def _setting(one: FormField, title: str) -> serializers.Field[Any, Any, Any, Any]:
     """title: of the kind of destination; empty for what several have."""
     label = f"{title}: {one.label}" if title else one.label
-    common: dict[str, Any] = {"required": False, "write_only": one.secret, "help_text": label}
+    common: dict[str, Any] = {"required": False, "allow_null": True, "write_only": one.secret, "help_text": label}
     if one.kind == "number":
         return serializers.IntegerField(**common)
     if {value for value, _ in one.choices} == {"yes", "no"}:

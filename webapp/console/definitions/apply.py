@@ -223,7 +223,8 @@ def _target_changes(
         raise ConfigurationError(message, remedy="Change the destination's own settings, or make another replicator.")
     if "target" not in item:
         return []
-    changed = services.update_target(replicator=replicator, target=target, user=user)
+    own = dict.fromkeys(one.name for one in replicator.destination.plugin.form)  # the file says all of them
+    changed = services.update_target(replicator=replicator, target={**own, **target}, user=user)
     return [f"replicator {replicator.name}: changed {', '.join(changed)} of its target"] if changed else []
 
 

@@ -28,7 +28,7 @@ from webapp.replicators import selectors, services
 from webapp.replicators.models import MODES, Replicator, ReplicatorTable, SchemaVersion
 from webapp.replicators.services.partial_snapshots import signal_statement
 from webapp.replicators.source_log import log_kept
-from webapp.replicators.targets import changed_target, kind_of
+from webapp.replicators.targets import kind_of, try_target
 from webapp.web.edit_conflicts import TOLD, changed_meanwhile
 from webapp.web.paging import Pager, page_number
 from webapp.web.responses import is_htmx, user_of
@@ -184,8 +184,8 @@ def target(request: HttpRequest, pk: int) -> HttpResponse:
         form.add_error(None, TOLD)
     elif form.is_valid():
         try:
-            found = changed_target(replicator, form.changes)
-            changed = services.update_target(replicator=replicator, target=found, user=user_of(request))
+            try_target(replicator, form.changes)
+            changed = services.update_target(replicator=replicator, target=form.changes, user=user_of(request))
         except TidemarkError as error:
             form.add_error(None, f"{error.message} {error.remedy}")
         else:

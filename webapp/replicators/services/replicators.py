@@ -88,7 +88,7 @@ def update_target(*, replicator: Replicator, target: Mapping[str, Any], user: Us
     """Settings of its target, the destination's where no other replicator uses it; ConfigurationError for what would
     make it another one.
 
-    Gives the names of what changed.
+    target: what changes; what it does not name stays, null is the default.  Gives the names of what changed.
 
     Running slices read it at their next beginning, within a minute; what waits for its retry time is tried then.
     """

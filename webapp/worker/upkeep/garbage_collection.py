@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Count
 
 from replicator.errors import TidemarkError
@@ -29,7 +29,6 @@ from webapp.replicators.models import (
     ChunkRow,
     ChunkState,
     Replicator,
-    ReplicatorTable,
     SegmentRow,
     TableEventRow,
 )
@@ -44,6 +43,16 @@ LOGGER = logging.getLogger("tidemark.upkeep")
 ORPHAN_AGE = timedelta(hours=1)
 COMMITTED = frozenset({EventKind.TRUNCATE_TABLE.value, EventKind.SWEEP.value})  # with a commit of the target
 BATCH = 1000
+# In the order in which everybody locks tables.  Without a number of its kind, a table has null there.
+COLLECTED = """
+WITH gone AS (SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[]) AS gone (id, log, chunk)),
+locked AS (SELECT t.id, log, chunk FROM replicators_replicatortable t JOIN gone USING (id) ORDER BY t.id
+FOR NO KEY UPDATE OF t)
+UPDATE replicators_replicatortable t
+SET collected = greatest(t.collected, log, CASE WHEN t.loaded < chunk THEN chunk END)
+FROM locked WHERE locked.id = t.id
+AND t.collected < greatest(log, CASE WHEN t.loaded < chunk THEN chunk END)
+"""
 SILENT = timedelta(days=1)  # a worker that was not heard of for so long is forgotten
 
 
@@ -87,8 +96,11 @@ def _applied_segments(storage: Storage, now: datetime) -> int:
     old = SegmentRow.objects.filter(applied_at__lt=before).exclude(needed(now, "last_sequence"))
     while found := list(old.order_by("id")[:BATCH]):
         with transaction.atomic():
-            for kind in SegmentKind:
-                _collected({row.table_id: row.last_sequence for row in found if row.kind == kind.value}, kind)
+            log, chunks = (
+                {row.table_id: row.last_sequence for row in found if row.kind == kind.value}
+                for kind in (SegmentKind.LOG, SegmentKind.CHUNK)
+            )
+            _collected(log, chunks)
             passed([(row.table_id, row.last_sequence) for row in found])
             SegmentRow.objects.filter(pk__in=[row.pk for row in found]).delete()
         reach("garbage.rows.after")
@@ -102,19 +114,19 @@ def _applied_events(before: datetime, now: datetime) -> None:
     old = TableEventRow.objects.filter(applied_at__lt=before).exclude(needed(now, "sequence"))
     while found := list(old.order_by("id").values_list("pk", "table_id", "sequence", "kind")[:BATCH]):
         with transaction.atomic():
-            _collected({table: sequence for _, table, sequence, kind in found if table and kind in COMMITTED})
+            _collected({table: sequence for _, table, sequence, kind in found if table and kind in COMMITTED}, {})
             passed([(table, sequence) for _, table, sequence, _ in found if table is not None])
             TableEventRow.objects.filter(pk__in=[row[0] for row in found]).delete()
 
 
-def _collected(last: Mapping[int, int], kind: SegmentKind = SegmentKind.LOG) -> None:
-    """What a target must have by now: the journal cannot give it again.  last: by table, in the journal's order.
+def _collected(log: Mapping[int, int], chunks: Mapping[int, int]) -> None:
+    """What a target must have by now: the journal cannot give it again.  Last numbers by table.
 
     Chunks of an initial load are told by `loaded`.
     """
-    for table in sorted(last):
-        rows = ReplicatorTable.objects.filter(pk=table, collected__lt=last[table])
-        (rows.filter(loaded__lt=last[table]) if kind is SegmentKind.CHUNK else rows).update(collected=last[table])
+    tables = sorted({*log, *chunks})
+    with connection.cursor() as cursor:
+        cursor.execute(COLLECTED, [tables, [log.get(one) for one in tables], [chunks.get(one) for one in tables]])
 
 
 def _orphans(storage: Storage, folder: str, now: datetime) -> int:

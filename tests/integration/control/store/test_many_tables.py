@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,19 @@ from replicator.staging.storage import Storage
 from replicator.state.chunks import PlannedChunk, parse_mark
 from replicator.state.tables import TableState
 from tests.integration.control.conftest import Captured, schema_of
-from webapp.replicators.models import ChunkRow, ChunkState, Replicator, ReplicatorTable, RunState, SnapshotRun
+from webapp.replicators.models import (
+    ChunkRow,
+    ChunkState,
+    Replicator,
+    ReplicatorTable,
+    RunState,
+    SegmentRow,
+    SnapshotRun,
+)
 from webapp.worker.store.apply_store import OrmApplyStore
 from webapp.worker.store.chunk_store import OrmChunkStore
+from webapp.worker.upkeep import garbage_collection
+from webapp.worker.upkeep.garbage_collection import collect
 
 
 class Cost:
@@ -173,3 +184,31 @@ def test_a_turn_of_one_table_does_not_fetch_the_others(captured: Captured) -> No
     assert by_name[first.table.name] not in first.others
     assert by_name[second.table.name] in first.others
     assert "0" * 32 not in first.others
+
+
+@pytest.mark.django_db
+def test_what_the_journal_no_longer_has_is_noted_for_all_tables_at_once(
+    captured: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chunk counts where the target's loading is not yet told to be beyond it."""
+    storage, ago = Storage(tmp_path.as_uri()), datetime.now(UTC) - timedelta(days=30)
+    monkeypatch.setattr(garbage_collection, "storage", lambda: storage)
+    tables = loading(captured.replicator, 60)
+    for place, table in enumerate(tables):
+        table.collected, table.loaded = (-1, 3)[place % 2], (-1, 7)[place // 2 % 2]
+    ReplicatorTable.objects.bulk_update(tables, ["collected", "loaded"])
+    staged = {"schema_version": 1, "first_sequence": 0, "rows": 1, "size": 1, "applied_at": ago}
+    last = {"log": 2, "chunk": 5}
+    SegmentRow.objects.bulk_create(
+        SegmentRow(table=table, kind=kind, last_sequence=last[kind], path=f"{table.pk}-{kind}", **staged)
+        for place, table in enumerate(tables)
+        for kind in (("log", "chunk"), ("log",), ("chunk",))[place % 3]
+    )
+    with counted() as cost:
+        assert collect()["segments"] == 80
+    assert cost.statements <= 60
+    found = {one.pk: one.collected for one in ReplicatorTable.objects.filter(pk__in=[one.pk for one in tables])}
+    for place, table in enumerate(tables):
+        logged, chunked = place % 3 != 2, place % 3 != 1 and table.loaded < 5
+        wanted = max(table.collected, 2 if logged else -1, 5 if chunked else -1)
+        assert found[table.pk] == wanted, (place, table.collected, table.loaded)
