@@ -36,7 +36,7 @@ from tests.crash.faults.external_faults import Strikes, patiently
 from tests.crash.faults.proxy import Proxy
 from tests.crash.harness import LEASE_SECONDS, Life, Stand
 from tests.crash.late_reader import LateReader
-from tests.crash.neighbour import Neighbour
+from tests.crash.neighbour import CatalogNeighbour, DeltaNeighbour, Neighbour
 from tests.crash.plan import RESTORED, SHARED, STALL_SECONDS, Plan
 from tests.crash.sources import SourceUnderTest
 from webapp.connections import services as connection_services
@@ -105,7 +105,7 @@ class Trial:
                 self._make(proxy)
             reader = self._reader()
             late = LateReader(self._catalog, self.name, f"late {self.history.seed}")
-            neighbour = Neighbour(self._catalog, self.name, f"neighbour {self.history.seed}")
+            neighbour = self._neighbour()
             neighbourly, iceberg = self.stand.neighbour, not isinstance(self.stand.lake, DeltaLake)
             with (
                 self._beside(lambda: neighbour.live(lambda: self._over.is_set() or not neighbourly)),
@@ -196,6 +196,12 @@ class Trial:
         return Destination.objects.get_or_create(
             name=NAME, defaults={"kind": self.stand.lake.kind, "config": settings}
         )[0]
+
+    def _neighbour(self) -> Neighbour:
+        seed = f"neighbour {self.history.seed}"
+        if isinstance(lake := self.stand.lake, DeltaLake):
+            return DeltaNeighbour(Path(lake.uri(self.name, "").removeprefix("file://")), seed)
+        return CatalogNeighbour(self._catalog, self.name, seed)
 
     def _reader(self) -> Looked:
         if isinstance(lake := self.stand.lake, DeltaLake):

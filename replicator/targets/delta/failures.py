@@ -18,6 +18,12 @@ _MEANINGS: Sequence[tuple[re.Pattern[str], type[TidemarkError], str, str]] = tup
     (re.compile(pattern, re.IGNORECASE), kind, text, remedy)
     for pattern, kind, text, remedy in (
         (
+            "table is append-only",
+            TargetError,
+            "The table's property delta.appendOnly forbids that rows change.",
+            "Set it to false (ALTER TABLE … SET TBLPROPERTIES), or choose the mode changelog for the table.",
+        ),
+        (
             "NoSuchBucket|bucket does not exist|ContainerNotFound|container does not exist",
             TargetError,
             "The bucket of {where} does not exist.",
@@ -58,9 +64,6 @@ def explained(store: DeltaStore) -> Iterator[None]:
         yield
     except (TidemarkError, TableNotFoundError):
         raise
-    except CommitFailedError as error:
-        message = f"Another program committed to the table first: {_said(error)}"
-        raise TargetConflict(message) from None
     except (DeltaError, OSError) as error:
         raise _explained(store, error) from None  # its text may hold an address with its password: invariant 8
 
@@ -70,6 +73,8 @@ def _explained(store: DeltaStore, error: Exception) -> TidemarkError:
     for pattern, kind, message, remedy in _MEANINGS:
         if pattern.search(str(error)):
             return kind(message.format(where=store.location, said=text), remedy=remedy)
+    if isinstance(error, CommitFailedError):
+        return TargetConflict(f"Another program committed to the table first: {text}")
     return TargetError(f"The table's log at {store.location} cannot be read or written: {text}")
 
 

@@ -37,8 +37,9 @@ from replicator.targets.iceberg.direct.file_systems import inside, root
 from replicator.targets.parquet_files import ParquetFiles, Written
 
 OWNER = "tidemark.replicator"
-# What Tidemark's own writing keeps; a table with another feature is another program's to write.
-FEATURES = frozenset({"timestampNtz", "appendOnly", "invariants", "vacuumProtocolCheck", "v2Checkpoint"})
+# What Tidemark's own writing keeps; a table with another feature is another program's to write.  Of variants there are
+# no columns: delta-rs 1.6.6 adds that feature with any property that is set of a table that has features at all.
+FEATURES = frozenset({"timestampNtz", "appendOnly", "invariants", "vacuumProtocolCheck", "v2Checkpoint", "variantType"})
 _KINDS = {name: kind for kind, name in NAMES.items()}
 Bounds = dict[str, Any]
 

@@ -1,0 +1,170 @@
+"""Another program that looks after the tables: what it does leaves the copy exact, and is no error."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from replicator.errors import TargetConflict, TargetError
+from replicator.model.mode import Mode
+from replicator.targets.base import Merge, Position
+from replicator.targets.delta.live_files import LiveFiles
+from tests.integration.delta.lake import DeltaLake
+from tests.integration.spark.mode_models import Model
+from tests.staged import Change, delete, insert, schema_of, update
+
+pytestmark = pytest.mark.integration
+KEYED = schema_of({"id": "int", "v": "string", "at": "timestamp_ntz"}, ["id"])
+
+
+def set_properties(table: DeltaTable, **properties: str) -> None:
+    table.alter.set_table_properties(
+        {name.replace("__", "."): value for name, value in properties.items()}, raise_if_not_exists=False
+    )
+
+
+def forget_the_log(table: DeltaTable) -> None:
+    """A checkpoint, and all entries before it go: also those that say where Tidemark is."""
+    set_properties(table, noted="the newest entry")
+    table = DeltaTable(table.table_uri)
+    table.create_checkpoint()
+    for entry in (Path(table.table_uri.removeprefix("file://")) / "_delta_log").glob("*.json"):
+        if int(entry.stem) < table.version():
+            entry.unlink()
+
+
+def vacuum(table: DeltaTable) -> None:
+    """Readers of older versions lose their files: that is this program's doing."""
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
+
+
+OTHERS: dict[str, Callable[[DeltaTable], Any]] = {
+    "optimize": lambda table: table.optimize.compact(),
+    "z-order": lambda table: table.optimize.z_order(["v"]),
+    "vacuum": vacuum,
+    "note": lambda table: set_properties(table, noted="x"),
+    "retention": lambda table: set_properties(
+        table, delta__logRetentionDuration="interval 0 days", delta__deletedFileRetentionDuration="interval 0 days",
+        delta__setTransactionRetentionDuration="interval 0 days", delta__enableExpiredLogCleanup="true",
+    ),
+    "no statistics": lambda table: set_properties(table, delta__dataSkippingNumIndexedCols="0"),
+    "statistics of one": lambda table: set_properties(table, delta__dataSkippingStatsColumns="v"),
+    "checkpoint": lambda table: table.create_checkpoint(),
+    "clean up": lambda table: table.cleanup_metadata(),
+    "each entry a checkpoint": lambda table: set_properties(table, delta__checkpointInterval="1"),
+    "forget": forget_the_log,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_merges_between_what_another_program_does_are_exact(lake: DeltaLake, mode: Mode) -> None:
+    table, model, rows, number = lake.table(KEYED, mode=mode), Model((0,)), dict[int, Any](), 0
+
+    def merge(*changes: Change) -> None:
+        for change in changes:
+            model.apply(change)
+        staged = lake.segment(KEYED, changes)
+        upto = Merge([staged], KEYED, staged.last_sequence)
+        assert lake.target.apply(table, upto).how in {"merge", "append"}
+        assert lake.target.position(table) == Position(staged.last_sequence, -1, 1, "L1", mode)
+        assert lake.target.apply(table, upto).how == "skip"
+
+    def held() -> Counter[Any]:
+        if mode is Mode.MIRROR:
+            return Counter(row for row, _, gone in model.soft.values() if gone is None)
+        return Counter(model.rows(mode))
+
+    for round_ in range(2):
+        for name, act in OTHERS.items():
+            changes = []
+            for key in range(6):
+                before, row = rows.get(key), (key, f"{round_} {name}", None)
+                changes.append(insert(number, *row) if before is None else update(number, before, row))
+                rows[key], number = row, number + 1
+            gone = number % 6
+            changes.append(delete(number, *rows.pop(gone)))
+            number += 1
+            merge(*changes)
+            act(lake.open(table))
+            assert Counter(lake.rows(table, sequence=mode is not Mode.MIRROR)) == held(), name
+            lake.target.maintain(table)
+    assert Counter(lake.rows(table, sequence=mode is not Mode.MIRROR)) == held()
+
+
+@pytest.mark.parametrize("other", ["optimize", "note", "vacuum"])
+def test_what_comes_in_the_midst_of_a_merge_is_told_and_the_merge_done_again(
+    lake: DeltaLake, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = lake.table(KEYED)
+    for n in range(4):
+        lake.merge(table, KEYED, insert(n, n, "x", None))
+    staged = lake.segment(KEYED, [update(9, (1, "x", None), (1, "y", None))])
+    commit = LiveFiles.commit
+
+    def late(self: LiveFiles, *args: Any, **options: Any) -> None:
+        monkeypatch.undo()
+        set_properties(lake.open(table), noted="first") if other == "vacuum" else OTHERS[other](lake.open(table))
+        commit(self, *args, **options)
+
+    monkeypatch.setattr(LiveFiles, "commit", late)
+    change = Merge([staged], KEYED, 9)
+    with pytest.raises(TargetConflict, match="Another program committed"):
+        lake.target.apply(table, change)
+    if other == "vacuum":
+        vacuum(lake.open(table))
+    assert lake.target.apply(table, change).how == "merge"
+    assert sorted(lake.rows(table)) == [(0, "x", None), (1, "y", None), (2, "x", None), (3, "x", None)]
+    assert lake.data_files(table) >= lake.live_files(table)
+
+
+def test_compaction_beside_another_programs_loses_nothing(lake: DeltaLake) -> None:
+    """Both at a time, while rows come."""
+    table = lake.table(KEYED)
+    for n in range(20):
+        lake.merge(table, KEYED, insert(n, n, "x", None))
+    over, failures = threading.Event(), list[str]()
+
+    def other() -> None:
+        while not over.is_set():
+            try:
+                lake.open(table).optimize.compact()
+                set_properties(lake.open(table), noted="again")
+            except Exception as error:  # noqa: BLE001 - Tidemark was first
+                failures.append(str(error))
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    try:
+        for n in range(20, 40):
+            change = Merge([lake.segment(KEYED, [insert(n, n, "x", None)])], KEYED, n)
+            while lake.target.position(table) != Position(n, -1, 1, "L1"):
+                try:
+                    lake.target.apply(table, change)
+                    lake.target.maintain(table)
+                except TargetConflict:
+                    continue
+    finally:
+        over.set()
+        thread.join()
+    assert sorted(lake.rows(table)) == [(n, "x", None) for n in range(40)]
+
+
+def test_properties_that_the_copy_cannot_have_are_told(lake: DeltaLake) -> None:
+    table = lake.table(KEYED)
+    lake.merge(table, KEYED, insert(0, 1, "x", None))
+    set_properties(lake.open(table), delta__appendOnly="true")
+    with pytest.raises(TargetError, match=r"delta\.appendOnly forbids") as raised:
+        lake.merge(table, KEYED, update(1, (1, "x", None), (1, "y", None)))
+    assert "SET TBLPROPERTIES" in raised.value.remedy
+    set_properties(lake.open(table), delta__appendOnly="false")
+    assert lake.merge(table, KEYED, update(1, (1, "x", None), (1, "y", None))) == "merge"
+    set_properties(lake.open(table), delta__enableChangeDataFeed="true")
+    with pytest.raises(TargetError, match="table feature changeDataFeed") as raised:
+        lake.merge(table, KEYED, update(2, (1, "y", None), (1, "z", None)))
+    assert "Drop the feature" in raised.value.remedy
