@@ -10,6 +10,7 @@ from replicator.errors import ConfigurationError, TidemarkError
 from replicator.redaction import redacted
 from replicator.sources.base import CheckResult, CheckStatus
 
+CREDENTIALS = "Check the credentials of the destination: they may be wrong or have expired."
 LOOKED_INTO = 20  # tables at most, in search of one that Tidemark has made
 MAX_TEXT = 300
 Attempt = tuple[str, Callable[[], str]]  # a title, and what is tried: it returns a sentence, or raises TidemarkError

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from replicator.errors import StorageFull, TargetConflict, TargetError, TargetUnauthorized, TidemarkError
-from replicator.targets.check import said
+from replicator.targets.check import CREDENTIALS, said
 from replicator.targets.delta.destination import DeltaStore
 
 _TAGS = re.compile(r"<[^>]*>|\x1b\[\d*m|↳")
+_REQUEST = re.compile(r".*Error performing (\w+) .*?(?=Server returned )", re.DOTALL)  # with the path twice before it
 REACH = "Check the address of the store, and that a firewall lets the web server and the workers through."
 _MEANINGS: Sequence[tuple[re.Pattern[str], type[TidemarkError], str, str]] = tuple(
     (re.compile(pattern, re.IGNORECASE), kind, text, remedy)
@@ -33,10 +34,10 @@ _MEANINGS: Sequence[tuple[re.Pattern[str], type[TidemarkError], str, str]] = tup
             "InvalidAccessKeyId|SignatureDoesNotMatch|AuthenticationFailed|Unauthenticated|ExpiredToken|InvalidToken",
             TargetUnauthorized,
             "The store at {where} refuses the credentials.",
-            "Check the credentials of the destination: they may be wrong or have expired.",
+            CREDENTIALS,
         ),
         (
-            "AccessDenied|Forbidden|Permission denied|PermissionDenied|not authorized|Read-only file system",
+            "AccessDenied|403 Forbidden|Permission denied|PermissionDenied|not authorized|Read-only file system",
             TargetUnauthorized,
             "The store at {where} does not allow it: {said}",
             "Give the destination's role the rights to list, read, write and delete below the location.",
@@ -46,6 +47,12 @@ _MEANINGS: Sequence[tuple[re.Pattern[str], type[TidemarkError], str, str]] = tup
             StorageFull,
             "The store at {where} is full.",
             "Free space at the location of the target's tables.",
+        ),
+        (
+            "SlowDown|status code 5|status code 429",
+            TargetError,
+            "The store at {where} is not available: {said}",
+            "Retried automatically. If it persists, look at the store's state and at its limits of requests.",
         ),
         (
             "error sending request|host name|Connection refused|dns error|timed out|connect error|unreachable",
@@ -79,4 +86,4 @@ def _explained(store: DeltaStore, error: Exception) -> TidemarkError:
 
 
 def _said(error: Exception) -> str:
-    return said(_TAGS.sub(" ", str(error)))
+    return said(_REQUEST.sub(r"\1: ", _TAGS.sub(" ", str(error))))

@@ -15,8 +15,10 @@ from replicator.errors import TargetError
 from replicator.sources.base import CheckResult, CheckStatus
 from replicator.targets.check import LOOKED_INTO, Attempt, said, tried, written
 from replicator.targets.iceberg import reading
-from replicator.targets.iceberg.destination import BUILT_IN, NO_LAKE, OWNER, LakeCatalog, lake_catalog
+from replicator.targets.iceberg.destination import BUILT_IN, NO_LAKE, OWNER, REST, LakeCatalog, lake_catalog
+from replicator.targets.iceberg.layout import Layout
 
+V2 = 2  # of the format: what pyiceberg makes by itself
 ROWS = pa.table({"tidemark_test": pa.array([1], pa.int64())})
 
 
@@ -29,7 +31,7 @@ def check(settings: Mapping[str, Any]) -> list[CheckResult]:
     @contextmanager
     def opened() -> Iterator[_Probe]:
         with _opened(settings) as (lake, catalog):
-            yield _Probe(lake, catalog)
+            yield _Probe(lake, catalog, Layout.parse(settings))
 
     return tried("Catalog", opened)
 
@@ -61,12 +63,12 @@ def _opened(settings: Mapping[str, Any]) -> Iterator[tuple[LakeCatalog, Catalog]
 
 
 class _Probe:
-    """A namespace and a table of its own."""
+    """A namespace and a table of its own.  layout: of the replicator that asks, where it is one."""
 
-    def __init__(self, lake: LakeCatalog, catalog: Catalog) -> None:
-        self._lake, self._catalog = lake, catalog
+    def __init__(self, lake: LakeCatalog, catalog: Catalog, layout: Layout) -> None:
+        self._lake, self._catalog, self._layout = lake, catalog, layout
         self._namespace = f"tidemark_test_{uuid.uuid4().hex[:12]}"
-        self._table = (self._namespace, "t")
+        self._table, self._other = (self._namespace, "t"), (self._namespace, "f")
 
     @property
     def attempts(self) -> list[Attempt]:
@@ -75,6 +77,7 @@ class _Probe:
             ("Privilege to create", self._create),
             ("Privilege to write", self._write),
             ("Privilege to read", self._read),
+            *([("Table format", self._format)] if self._lake.kind == REST and self._layout.version != V2 else []),
             ("Privilege to drop", self._drop),
         ]
 
@@ -85,7 +88,8 @@ class _Probe:
     def _create(self) -> str:
         self._catalog.create_namespace(self._namespace)
         place = f"{self._lake.warehouse}/{self._namespace}/t" if self._lake.warehouse else None
-        made = self._catalog.create_table(self._table, ROWS.schema, location=place)
+        own = dict(self._layout.properties)
+        made = self._catalog.create_table(self._table, ROWS.schema, location=place, properties=own)
         return f"A namespace and a table can be created; the table is at {made.location()}."
 
     def _write(self) -> str:
@@ -96,16 +100,26 @@ class _Probe:
         found = self._catalog.load_table(self._table).scan().to_arrow()
         return f"The row that was written is read: {found.num_rows}."
 
+    def _format(self) -> str:
+        """Only of a REST catalog, which makes the table itself: pyiceberg writes no other version."""
+        own = {"format-version": str(self._layout.version)}
+        self._catalog.create_table(self._other, ROWS.schema, properties=own)
+        self._drop_table(self._other)
+        return f"A table of format version {self._layout.version} can be created."
+
     def _drop(self) -> str:
-        self._files()
-        self._catalog.drop_table(self._table)
+        self._drop_table(self._table)
         self._catalog.drop_namespace(self._namespace)
         return "Tables and namespaces can be dropped."
 
-    def _files(self) -> None:
+    def _drop_table(self, name: tuple[str, str]) -> None:
+        self._delete_files(name)
+        self._catalog.drop_table(name)
+
+    def _delete_files(self, name: tuple[str, str]) -> None:
         """What the table has in the store: dropping it leaves that there."""
         with suppress(Exception):
-            table = self._catalog.load_table(self._table)
+            table = self._catalog.load_table(name)
             data = [task.file.file_path for task in table.scan().plan_files()]
             snapshot = table.current_snapshot()
             manifests = [one.manifest_path for one in snapshot.manifests(table.io)] if snapshot else []
@@ -117,9 +131,9 @@ class _Probe:
 
     def remove(self) -> None:
         """Whatever is left of it, as far as that can be done."""
-        with suppress(Exception):
-            if self._catalog.table_exists(self._table):
-                self._files()
-                self._catalog.drop_table(self._table)
+        for name in (self._table, self._other):
+            with suppress(Exception):
+                if self._catalog.table_exists(name):
+                    self._drop_table(name)
         with suppress(Exception):
             self._catalog.drop_namespace(self._namespace)

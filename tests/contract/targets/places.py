@@ -98,31 +98,56 @@ def iceberg_glue(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
 
 def iceberg_gcs(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
     """A JDBC catalog, on Google Cloud Storage's emulator."""
-    store: EmbeddedGcs = request.getfixturevalue("gcs")
-    settings = {"store": "gcs", "store_endpoint": store.endpoint, "warehouse": f"{store.url}/lake"}
-    return _catalog_place({**_jdbc(request), **settings}, folder)
+    return _catalog_place(_in_store("gcs", request, folder), folder)
 
 
 def iceberg_adls(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
     """A JDBC catalog, on Azure's emulator."""
-    store: EmbeddedAzure = request.getfixturevalue("azure")
-    settings = {"store": "adls", "store_endpoint": f"http://{store.authority}", "warehouse": f"{store.url}/lake"}
-    keys = {"credentials": "keys", "account_name": store.account, "account_key": store.key}
-    return _catalog_place({**_jdbc(request), **settings, **keys}, folder)
+    return _catalog_place(_in_store("adls", request, folder), folder)
 
 
 def iceberg_hive(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
     """A Hive Metastore, on S3 with keys of its own."""
-    s3: EmbeddedS3 = request.getfixturevalue("s3_server")
     hive: EmbeddedHive = request.getfixturevalue("hive")
+    return _catalog_place({**STORES["s3"](request, folder), "catalog": "hive", "uri": hive.uri}, folder)
+
+
+def _in_store(store: str, request: pytest.FixtureRequest, folder: Path) -> dict[str, str]:
+    return {**jdbc_settings(request.getfixturevalue("postgres_url")), **STORES[store](request, folder)}
+
+
+def _s3(request: pytest.FixtureRequest, folder: Path) -> dict[str, str]:
+    del folder
+    s3: EmbeddedS3 = request.getfixturevalue("s3_server")
     keys = {"credentials": "keys", "access_key_id": s3.user, "secret_access_key": s3.secret}
-    settings = {"catalog": "hive", "uri": hive.uri, "warehouse": f"{s3.url}/hive"}
-    return _catalog_place({**settings, **keys, "store_endpoint": s3.environment["AWS_ENDPOINT_URL"]}, folder)
+    return {"store": "s3", "store_endpoint": s3.environment["AWS_ENDPOINT_URL"], "warehouse": f"{s3.url}/lake", **keys}
 
 
-def _jdbc(request: pytest.FixtureRequest) -> dict[str, str]:
-    """A catalog in the tests' Postgres."""
-    parts = urlsplit(request.getfixturevalue("postgres_url"))
+def _gcs(request: pytest.FixtureRequest, folder: Path) -> dict[str, str]:
+    del folder
+    gcs: EmbeddedGcs = request.getfixturevalue("gcs")
+    return {"store": "gcs", "store_endpoint": gcs.endpoint, "warehouse": f"{gcs.url}/lake"}
+
+
+def _adls(request: pytest.FixtureRequest, folder: Path) -> dict[str, str]:
+    del folder
+    azure: EmbeddedAzure = request.getfixturevalue("azure")
+    keys = {"credentials": "keys", "account_name": azure.account, "account_key": azure.key}
+    return {"store": "adls", "store_endpoint": f"http://{azure.authority}", "warehouse": f"{azure.url}/lake", **keys}
+
+
+# Settings of a destination for each, which a server plays
+STORES: Mapping[str, Callable[[pytest.FixtureRequest, Path], dict[str, str]]] = {
+    "file": lambda _, folder: {"store": "file", "warehouse": f"file://{folder}/lake"},
+    "s3": _s3,
+    "gcs": _gcs,
+    "adls": _adls,
+}
+
+
+def jdbc_settings(postgres_url: str) -> dict[str, str]:
+    """Of a catalog in the tests' Postgres."""
+    parts = urlsplit(postgres_url)
     uri = f"postgresql://{parts.hostname}:{parts.port}{parts.path}"
     return {"catalog": "jdbc", "uri": uri, "username": parts.username or "", "password": unquote(parts.password or "")}
 

@@ -116,7 +116,7 @@ def test_a_commit_whose_answer_is_lost_is_done_once(place: Place, limits: dict[s
 
 def test_a_catalog_that_is_away_is_told_and_waited_for(place: Place, rest_catalog: EmbeddedRestCatalog) -> None:
     target, table = place.target(), place.table("away")
-    with place.front.refusing(), pytest.raises(TargetError, match="The catalog does not answer"):
+    with place.front.refusing(), pytest.raises(TargetError, match="The catalog or the store does not answer"):
         target.apply(table, place.batch(0, insert(0, 1, "x")))
     target.apply(table, place.batch(0, insert(0, 1, "x")))
     rest_catalog.stop(signal.SIGKILL)

@@ -24,10 +24,23 @@ _FREE = "Free space at the location of the target's tables."
 _REMOTE = (
     "Check that the Spark Connect server runs and that SPARK_REMOTE points to it. Tidemark then resumes automatically."
 )
-_MIGRATE = "Run `manage.py migrate`, or correct TIDEMARK_CATALOG_URL."
+_MIGRATE = (
+    "Create the database (`manage.py migrate` makes that of this installation's lakehouse), or correct the address of"
+    " the catalog."
+)
+_BUCKET = "Create the bucket, or correct the warehouse of the destination."
+_LIMITS = "Retried automatically. If it persists, look at the store's state and at its limits of requests."
+_AS_IT_IS = (
+    "Change what the catalog does not take: the format version, partitions, sort order or properties among the"
+    " replicator's target settings."
+)
+_WORKERS = "Give the workers AWS credentials (environment, profile or role of the machine). Retried automatically."
 _ASKED = "Retried automatically: the table itself says what it holds."
 _REACH = "Check the address of the destination and that its catalog runs. Tidemark then resumes automatically."
-_DENIED = ("AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "AccessDeniedException")
+_REFUSED = (
+    "NotAuthorizedException", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "token has expired",
+    "does not exist in our records", "security token included in the request", "password authentication failed",
+)  # fmt: skip
 _MORE = "Give Spark's driver more memory, or merge fewer rows at a time."
 _KINDS: Sequence[tuple[tuple[str, ...], Callable[[str], TidemarkError]]] = (
     (
@@ -39,7 +52,7 @@ _KINDS: Sequence[tuple[tuple[str, ...], Callable[[str], TidemarkError]]] = (
         lambda text: TargetError(f"The table's files are in another store than the destination's: {text}"),
     ),
     (
-        ('_catalog" does not exist',),
+        ('FATAL: database "',),
         lambda text: TargetError(f"The database of the catalog is missing: {text}", remedy=_MIGRATE),
     ),
     (("OutOfMemoryError",), lambda _: SparkUnavailable("Spark ran out of memory.", remedy=_MORE)),
@@ -48,10 +61,23 @@ _KINDS: Sequence[tuple[tuple[str, ...], Callable[[str], TidemarkError]]] = (
         lambda text: TargetConflict(f"Another writer changed the target table: {text}"),
     ),
     (
-        ("NotAuthorizedException", "ForbiddenException", *_DENIED),
-        lambda text: TargetUnauthorized(f"The catalog or the store refuses the credentials: {text}"),
+        ("Unable to load credentials",),
+        lambda _: TargetUnauthorized("The workers have no AWS credentials.", remedy=_WORKERS),
     ),
-    (("NoSuchBucketException", "NoSuchBucket"), lambda text: TargetError(f"The bucket does not exist: {text}")),
+    (_REFUSED, lambda text: TargetUnauthorized(f"The catalog or the store refuses the credentials: {text}")),
+    (
+        ("ForbiddenException", "AccessDenied", "Access Denied"),
+        lambda text: TargetUnauthorized(f"The catalog or the store does not allow it: {text}"),
+    ),
+    (("NoSuchBucket",), lambda text: TargetError(f"The bucket does not exist: {text}", remedy=_BUCKET)),
+    (
+        ("reduce your request rate", "TooManyRequests"),
+        lambda text: TargetError(f"The catalog or the store asks for fewer requests: {text}", remedy=_LIMITS),
+    ),
+    (
+        ("BadRequestException", "Malformed request"),
+        lambda text: TargetError(f"The catalog does not take the table as it is: {text}", remedy=_AS_IT_IS),
+    ),
     (
         ("CommitStateUnknownException",),
         lambda text: TargetError(f"The catalog did not say whether the change was committed: {text}", remedy=_ASKED),
@@ -66,7 +92,7 @@ _KINDS: Sequence[tuple[tuple[str, ...], Callable[[str], TidemarkError]]] = (
             "UnknownHostException",
             "NoHttpResponseException",
         ),
-        lambda text: TargetError(f"The catalog does not answer: {text}", remedy=_REACH),
+        lambda text: TargetError(f"The catalog or the store does not answer: {text}", remedy=_REACH),
     ),
     (
         (
