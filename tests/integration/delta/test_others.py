@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import duckdb_extension_delta
 import pytest
 from deltalake import DeltaTable
 
 from replicator.errors import TargetConflict, TargetError
 from replicator.model.mode import Mode
-from replicator.targets.base import Merge, Position
+from replicator.model.retention import Retention
+from replicator.targets.base import NO_TABLE, Create, Drop, Merge, Position
+from replicator.targets.delta import maintenance
 from replicator.targets.delta.live_files import LiveFiles
+from testing.servers.delta_spark import SparkSql, spark_sql
 from tests.integration.delta.lake import DeltaLake
 from tests.integration.spark.mode_models import Model
 from tests.staged import Change, delete, insert, schema_of, update
 
 pytestmark = pytest.mark.integration
 KEYED = schema_of({"id": "int", "v": "string", "at": "timestamp_ntz"}, ["id"])
+SHORT = ", ".join(
+    f"'delta.{name}' = '{value}'"
+    for name, value in (
+        ("checkpointInterval", "1"), ("enableExpiredLogCleanup", "true"), ("logRetentionDuration", "interval 0 hours"),
+        ("deletedFileRetentionDuration", "interval 0 hours"),
+        ("setTransactionRetentionDuration", "interval 0 hours"),
+    )
+)  # fmt: skip
+DAY = dt.datetime.fromisoformat("2026-01-01")
 
 
 def set_properties(table: DeltaTable, **properties: str) -> None:
@@ -168,3 +183,85 @@ def test_properties_that_the_copy_cannot_have_are_told(lake: DeltaLake) -> None:
     with pytest.raises(TargetError, match="table feature changeDataFeed") as raised:
         lake.merge(table, KEYED, update(2, (1, "y", None), (1, "z", None)))
     assert "Drop the feature" in raised.value.remedy
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("mode", list(Mode))
+def test_spark_looks_after_the_table_and_reads_what_the_source_has(lake: DeltaLake, mode: Mode, tmp_path: Path) -> None:
+    """OPTIMIZE, VACUUM, properties, checkpoints and cleaned logs of Delta Lake's own library."""
+    table, kept = lake.table(KEYED, mode=mode), dict[int, Any]()
+    name = f"delta.`{lake.store.uri(table)}`"
+    own = "" if mode is Mode.MIRROR else ", _sequence_num"
+    numbers = iter(range(10_000))
+
+    def merge(text: str) -> None:
+        changes = []
+        for key in range(8):
+            row = (key, text, DAY + dt.timedelta(seconds=key))
+            before = kept.get(key)
+            changes.append(insert(next(numbers), *row) if before is None else update(next(numbers), before, row))
+            kept[key] = row
+        staged = lake.segment(KEYED, changes)
+        change = Merge([staged], KEYED, staged.last_sequence)
+        lake.target.apply(table, change)
+        assert lake.target.position(table) == Position(staged.last_sequence, -1, 1, "L1", mode)
+        assert lake.target.apply(table, change).how == "skip"
+
+    def same(spark: SparkSql) -> None:
+        read = spark(f"SELECT id, v, at{own} FROM {name}")
+        data = lake.arrow(table)
+        ours = zip(*(data.column(one).to_pylist() for one in ("id", "v", "at", "_sequence_num")), strict=True)
+        assert Counter(map(tuple, read)) == Counter(
+            (key, v, str(at), number)[: 4 if own else 3] for key, v, at, number in ours
+        )
+        if mode is Mode.MIRROR:
+            assert sorted(map(tuple, read)) == [(key, v, str(at)) for key, v, at in sorted(kept.values())]
+
+    with spark_sql(tmp_path) as spark:
+        for n in range(3):
+            merge(f"first {n}")
+        for statement in (
+            f"OPTIMIZE {name}",
+            f"OPTIMIZE {name} ZORDER BY (id)",
+            f"ALTER TABLE {name} SET TBLPROPERTIES ({SHORT})",
+            f"ALTER TABLE {name} SET TBLPROPERTIES ('noted' = '2')",
+            f"VACUUM {name} RETAIN 0 HOURS",
+            f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.checkpointPolicy' = 'v2')",
+            f"ALTER TABLE {name} SET TBLPROPERTIES ('noted' = '3')",
+        ):
+            before = lake.target.position(table)
+            spark(statement)
+            assert lake.target.position(table) == before, statement
+            same(spark)
+            merge(statement)
+            same(spark)
+        spark(f"ALTER TABLE {name} SET TBLPROPERTIES ('noted' = '4')")
+        before, newest = lake.target.position(table), lake.open(table).version()
+        for entry in (lake.folder(table) / "_delta_log").glob("*.json"):
+            if entry.stem.isdigit() and int(entry.stem) < newest:  # as Spark does by day
+                entry.unlink()
+        assert lake.target.position(table) == before
+        merge("last")
+        same(spark)
+
+
+def test_times_without_a_zone_outlive_a_change_of_properties(lake: DeltaLake) -> None:
+    """delta-rs 1.6.6 gives the table a feature that it has no column of; readers that know it go on."""
+    table = lake.table(KEYED)
+    lake.merge(table, KEYED, insert(0, 1, "x", DAY))
+    maintenance._LOOKED.clear()
+    lake.another_worker(retention=Retention.parse("1h/1m 2d/1h", 5)).maintain(table)
+    assert "variantType" in (lake.open(table).protocol().reader_features or ())
+    assert lake.merge(table, KEYED, update(1, (1, "x", DAY), (1, "y", DAY))) == "merge"
+    (extension,) = Path(str(duckdb_extension_delta.__file__)).parent.rglob("*.duckdb_extension")
+    with duckdb.connect() as connection:
+        connection.load_extension(str(extension))
+        scan = f"delta_scan('{lake.store.uri(table)}')"
+        found = connection.execute(f"SELECT * EXCLUDE _sequence_num FROM {scan}").fetchall()
+    assert found == lake.rows(table) == [(1, "y", DAY)]
+    lake.target.apply(table, Drop())
+    heir = lake.another_worker("r2")
+    heir.apply(table, Create(KEYED, 1, -1, "L2"), NO_TABLE)
+    heir.apply(table, Merge([lake.segment(KEYED, [insert(0, 2, "z", DAY)])], KEYED, 0))
+    assert lake.rows(table) == [(2, "z", DAY)]
