@@ -19,17 +19,18 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Artifact:
-    """Maven coordinates and the digest of the jar."""
+    """Maven coordinates and the digest of the jar, or of another kind of file."""
 
     group: str
     name: str
     version: str
     sha256: str
     classifier: str = ""
+    packaging: str = "jar"
 
     @property
     def file(self) -> str:
-        return f"{self.name}-{self.version}{self.classifier and '-'}{self.classifier}.jar"
+        return f"{self.name}-{self.version}{self.classifier and '-'}{self.classifier}.{self.packaging}"
 
 
 ICEBERG = Artifact(
@@ -145,7 +146,7 @@ def _fetch(artifact: Artifact, folder: Path) -> Path:
         if command is None:
             continue
         result = subprocess.run(command, capture_output=True, text=True, check=False)
-        if found := list(folder.glob(f"{artifact.name}*.jar")):
+        if found := list(folder.glob(f"{artifact.name}*.{artifact.packaging}")):
             return found[0]
         reasons.append((result.stderr or result.stdout).strip()[-400:])
     message = f"{artifact.file} could not be fetched: {' | '.join(reasons) or 'neither java nor mvn was found'}"
@@ -166,7 +167,7 @@ def _ivy(artifact: Artifact, folder: Path) -> list[str] | None:
     command = java()
     with contextlib.suppress(ValueError):
         ivy = min((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
-        if command is not None:
+        if command is not None and artifact.packaging == "jar":
             pattern = f"{folder}/[artifact]-[revision].[ext]"
             base = [command, "-jar", str(ivy), "-cache", str(folder / "ivy"), "-retrieve", pattern]
             if artifact.classifier:
@@ -194,8 +195,8 @@ def _maven(artifact: Artifact, folder: Path) -> list[str] | None:
     if command is None:
         return None
     coordinates = f"{artifact.group}:{artifact.name}:{artifact.version}"
-    if artifact.classifier:
-        coordinates += f":jar:{artifact.classifier}"
+    if artifact.classifier or artifact.packaging != "jar":
+        coordinates += f":{artifact.packaging}{artifact.classifier and ':'}{artifact.classifier}"
     return [command, "-q", "-B", "dependency:copy", f"-Dartifact={coordinates}", f"-DoutputDirectory={folder}"]
 
 
