@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pyspark
@@ -23,10 +23,12 @@ SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 class ConnectServer:
     """Killed and started again it has the same address, and no memory of its sessions."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str] | None = None) -> None:
-        """`folder` holds the log; `environment`: more of it than ours."""
+    def __init__(
+        self, folder: Path, environment: Mapping[str, str] | None = None, bundles: Collection[str] = ()
+    ) -> None:
+        """`folder` holds the log; `environment`: more of it than ours; `bundles`: of clouds, on its class path."""
         self.folder, self.port = folder, free_port()
-        self._environment = dict(environment or {})
+        self._environment, self._jars = dict(environment or {}), spark_jars(bundles)
         self._child: Child | None = None
 
     @property
@@ -43,7 +45,7 @@ class ConnectServer:
             "spark.driver.host": LOOPBACK,
             "spark.driver.bindAddress": LOOPBACK,
             "spark.driver.memory": "1g",
-            "spark.driver.extraClassPath": ":".join(map(str, spark_jars())),
+            "spark.driver.extraClassPath": ":".join(map(str, self._jars)),
             "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG4J.as_uri()} {java.SHORT_LIVED}",
             "spark.sql.extensions": EXTENSIONS,
             "spark.ui.enabled": "false",
