@@ -62,6 +62,19 @@ def translated(uri: str) -> Iterator[None]:
         raise TargetError(message) from error
 
 
+@dataclass
+class FileWriter:
+    """A file that is being written.  size: its bytes, once it is closed."""
+
+    parquet: pq.ParquetWriter
+    size: int = 0
+
+    @property
+    def footer(self) -> pq.FileMetaData:
+        """Once it is closed."""
+        return self.parquet.writer.metadata
+
+
 class ParquetFiles:
     """Files by their URI, all in one file system."""
 
@@ -77,36 +90,33 @@ class ParquetFiles:
     @contextmanager
     def writer(
         self, uri: str, schema: pa.Schema, *, dictionaries: bool | list[str] = True, group_rows: int = ROW_GROUP_ROWS
-    ) -> Iterator[pq.ParquetWriter]:
+    ) -> Iterator[FileWriter]:
         """Where the block fails there is no file.  Raises StorageFull, TargetError."""
         path, filtered = self._inside(uri), {"ndv": group_rows, "fpp": FALSE_POSITIVES}
         with translated(uri):
             self.make_folder(path)
             try:
-                with pq.ParquetWriter(
-                    path,
-                    schema,
-                    filesystem=self._fs,
-                    compression="zstd",
-                    compression_level=1,
-                    use_dictionary=dictionaries,
-                    store_decimal_as_integer=True,
-                    store_schema=False,
-                    write_page_index=False,
-                    bloom_filter_options={
-                        one.name: filtered for one in schema if BLOOM_FILTERED in (one.metadata or {})
-                    },
-                ) as file:
-                    yield file
+                with self._fs.open_output_stream(path, compression=None) as stream:
+                    with pq.ParquetWriter(
+                        stream,
+                        schema,
+                        compression="zstd",
+                        compression_level=1,
+                        use_dictionary=dictionaries,
+                        store_decimal_as_integer=True,
+                        store_schema=False,
+                        write_page_index=False,
+                        bloom_filter_options={
+                            one.name: filtered for one in schema if BLOOM_FILTERED in (one.metadata or {})
+                        },
+                    ) as parquet:
+                        file = FileWriter(parquet)
+                        yield file
+                    file.size = int(stream.tell())  # a store asked for it would be one request more
             except BaseException:
                 with suppress(OSError):
                     self._fs.delete_file(path)
                 raise
-
-    def size(self, uri: str) -> int:
-        """Bytes."""
-        with translated(uri):
-            return int(self._fs.get_file_info(self._inside(uri)).size)
 
     def delete(self, uris: Iterable[str]) -> None:
         """As far as they are there, and as far as it can be done: what stays is an orphan, which maintenance
@@ -119,8 +129,8 @@ class ParquetFiles:
     def write_rows(self, uri: str, rows: pa.Table, partition: tuple[Any, ...] = ()) -> Written:
         """A data file."""
         with self.writer(uri, rows.schema, group_rows=min(rows.num_rows, ROW_GROUP_ROWS)) as file:
-            file.write_table(rows, row_group_size=ROW_GROUP_ROWS)
-        return Written(uri, rows.num_rows, self.size(uri), partition=partition)
+            file.parquet.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+        return Written(uri, rows.num_rows, file.size, metadata=file.footer, partition=partition)
 
     def make_folder(self, path: str) -> None:
         """Where a file needs one; an object store has none: it would be an empty object for each."""
@@ -152,7 +162,7 @@ class DataFileStream:
     def write(self, partition: tuple[Any, ...], rows: pa.Table) -> None:
         """One row group."""
         file = self._open.get(partition) or self._begin(partition, len(rows))
-        file.writer.write_table(rows, row_group_size=len(rows))
+        file.writer.parquet.write_table(rows, row_group_size=len(rows))
         file.rows, file.size = file.rows + len(rows), file.size + rows.nbytes
         self._open.move_to_end(partition)
         if file.size >= self._most:
@@ -176,14 +186,14 @@ class DataFileStream:
     def _end(self, partition: tuple[Any, ...]) -> None:
         file = self._open.pop(partition)
         file.closing.close()
-        size, footer = self._files.size(file.uri), file.writer.writer.metadata
-        self.written.append(Written(file.uri, file.rows, size, metadata=footer, partition=partition))
+        done = file.writer
+        self.written.append(Written(file.uri, file.rows, done.size, metadata=done.footer, partition=partition))
 
 
 @dataclass
 class _OpenFile:
     uri: str
-    writer: pq.ParquetWriter
+    writer: FileWriter
     closing: ExitStack
     rows: int = 0
     size: int = 0

@@ -20,10 +20,11 @@ from replicator.targets.iceberg.direct.key_lookup import deleted
 from replicator.targets.iceberg.direct.manifest_entries import data_files
 from replicator.targets.iceberg.direct.partitions import PartitionSpec, present_spec, specs
 from replicator.targets.iceberg.direct.scan_plan import PlannedFile, carry_on, read_plan
+from replicator.targets.iceberg.jvm import content_files
 from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.table.commit import commit_directly
 from replicator.targets.iceberg.table.layout import format_version
-from replicator.targets.iceberg.table.row_lineage import Origin, filled, origin, with_lineage
+from replicator.targets.iceberg.table.row_lineage import Origin, filled, with_lineage
 from replicator.targets.parquet_files import write_stream
 
 SMALL_FILE = 32 * 1024 * 1024
@@ -103,7 +104,7 @@ def rewrite(files: LakeFiles, table: IcebergTable, chosen_files: Sequence[Planne
     """
     target, names = with_lineage(table, target_schema(table)), list[str]()
     known, spec = specs(table), present_spec(table)
-    origins = {file.uri: origin(file.java) for file in read_plan(table)} if format_version(table) > 2 else {}  # noqa: PLR2004
+    origins = {file.uri: file.origin for file in read_plan(table)} if format_version(table) > 2 else {}  # noqa: PLR2004
 
     def new_file() -> str:
         names.append(new_data_file(table))
@@ -121,21 +122,17 @@ def rewrite(files: LakeFiles, table: IcebergTable, chosen_files: Sequence[Planne
         raise
 
     new = data_files(table, written)
+    gone = [one for file in chosen_files for one in file.objects]
 
     def build(transaction: Any) -> Any:
         update = transaction.newRewrite().validateFromSnapshot(
             table.snapshot
         )  # what came before is read, deletes and all
-        for one in chosen_files:
-            update.deleteFile(one.java)
-            for deletes in one.own_deletes:
-                update.deleteFile(deletes.java)
-        for made in new:
-            update.addFile(made.java)
+        content_files.remove(table.engine, update, gone)
+        content_files.add(table.engine, update, (one.java for one in new))
         return update
 
-    removes = sum(1 + len(one.own_deletes) for one in chosen_files)
-    snapshot = commit_directly(table, None, build, lambda: files.delete(names), removes)
+    snapshot = commit_directly(table, None, build, lambda: files.delete(names), len(gone))
     carry_on(table, snapshot, {file.uri for file in chosen_files}, new)
 
 

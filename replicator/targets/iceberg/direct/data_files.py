@@ -47,8 +47,8 @@ class LakeFiles(ParquetFiles):
         path = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(rows), np.int32)), [data_file])
         schema = POSITIONS.set(0, POSITIONS.field(0).with_type(path.type))  # in the file it is a string: hashed once
         with self.writer(uri, schema, dictionaries=["file_path"]) as file:
-            file.write_table(pa.table([path, pa.array(rows)], schema=schema))
-        return Written(uri, len(rows), self.size(uri))
+            file.parquet.write_table(pa.table([path, pa.array(rows)], schema=schema))
+        return Written(uri, len(rows), file.size)
 
     def write_vectors(self, uri: str, rows: Mapping[str, Places]) -> dict[str, Written]:
         """Deletion vectors of these data files, in one file."""

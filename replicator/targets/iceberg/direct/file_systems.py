@@ -46,7 +46,7 @@ def inside(uri: str) -> str:
 
 
 def _s3(store: Mapping[str, str]) -> pafs.FileSystem:
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {"allow_delayed_open": True}  # a small file is one request, and not three
     if region := store.get("client.region") or store.get("s3.region"):
         options["region"] = region
     if endpoint := store.get("s3.endpoint"):

@@ -51,11 +51,6 @@ class PartitionSpec:
         """In the form of Iceberg's JSON of files."""
         return [_as_json(one.type, value) for one, value in zip(self.fields, partition, strict=True)]
 
-    def as_struct(self, partition: Partition) -> Json:
-        """In the form of Iceberg's `SingleValueParser`."""
-        pairs = zip(self.fields, self.as_json(partition), strict=True)
-        return {str(one.number): value for one, value in pairs if value is not None}
-
     def partition(self, described: Sequence[Any]) -> Partition:
         """Inverse of `as_json`."""
         return tuple(_value(one.type, value) for one, value in zip(self.fields, described, strict=True))

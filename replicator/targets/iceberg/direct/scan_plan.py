@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 from replicator.folding.footers import KeyColumnRange
+from replicator.model.schema import SEQUENCE
 from replicator.targets.iceberg.direct.data_files import FILE_PATH_ID, Unreadable
 from replicator.targets.iceberg.direct.file_cache import MEMORY
 from replicator.targets.iceberg.direct.partitions import Partition, PartitionSpec, specs
 from replicator.targets.iceberg.direct.pruning import within
+from replicator.targets.iceberg.jvm.content_files import JavaFile, ScannedFile, matching, scanned
 from replicator.targets.iceberg.table.catalog import IcebergTable, Json
+from replicator.targets.iceberg.table.layout import identifier_names
+from replicator.targets.iceberg.table.row_lineage import Origin, origin
 
-MAX_REMEMBERED = 500
+MAX_REMEMBERED = 5_000
+FEW = 16  # data files: their own footers are asked
 MAX_SHARED = 5_000_000  # rows of a file of deletes of several data files: it is read as a whole
 
 
@@ -26,7 +31,7 @@ class Deletes:
     shared: it may be another program's, and have rows of other data files too, so that it stays when one of them goes.
     """
 
-    java: Any
+    java: JavaFile
     uri: str
     rows: int
     blob: tuple[int, int] | None = None
@@ -40,20 +45,29 @@ class Deletes:
 
 @dataclass(frozen=True)
 class PlannedFile:
-    """A data file, and what is deleted in it.  `java`: as in `Deletes`; spec: the number of that of `partition`."""
+    """A data file, and what is deleted in it.  `java`: as in `Deletes`; spec: the number of that of `partition`.
 
-    java: Any
+    origin: of a table of version 3, where the plan was read from the manifests.
+    """
+
+    java: JavaFile
     uri: str
     rows: int
     size: int
     deletes: tuple[Deletes, ...] = ()
     spec: int = 0
     partition: Partition = ()
+    origin: Origin | None = None
 
     @property
     def own_deletes(self) -> list[Deletes]:
         """Those that no other data file has."""
         return [one for one in self.deletes if not one.shared]
+
+    @property
+    def objects(self) -> list[JavaFile]:
+        """Iceberg's, of the file and of its own deletes."""
+        return [self.java, *(one.java for one in self.own_deletes)]
 
     @property
     def deleted(self) -> int:
@@ -66,19 +80,29 @@ def planned(table: IcebergTable, ranges: Sequence[KeyColumnRange] = ()) -> Seque
 
     Raises Unreadable.
 
-    For a table of few files the plan is remembered, and carried on from commit to commit: no manifest is read then.
+    The plan is remembered, but of a table of very many files, and carried on from commit to commit: no manifest is read
+    then.
     """
     if table.snapshot is None:
         return ()
     if table.total("data-files") > MAX_REMEMBERED:
         return _planned(table, table.handle.newScan().filter(within(table, ranges)))
     # By its id: the plan is remembered as this snapshot's.
-    return MEMORY.get(_place(table, table.snapshot), lambda: read_plan(table), _size)
+    found = MEMORY.get(_place(table, table.snapshot), lambda: read_plan(table), _size)
+    if not ranges or len(found) <= FEW:
+        return found
+    schema, condition = table.handle.schema(), within(table, ranges)
+    return list(compress(found, matching(table.engine, schema, condition, [one.java for one in found])))
 
 
 def read_plan(table: IcebergTable) -> tuple[PlannedFile, ...]:
-    """All data files, from the manifests: with the numbers that Iceberg has given them.  Raises Unreadable."""
-    return _planned(table, table.handle.newScan().useSnapshot(table.snapshot))
+    """All data files, from the manifests: with the numbers that Iceberg has given them, and statistics of the columns
+    by which they are chosen.  Raises Unreadable.
+    """
+    columns = table.engine.java("java.util.ArrayList")()
+    for name in (SEQUENCE, *identifier_names(table)):
+        columns.add(name)
+    return _planned(table, table.handle.newScan().useSnapshot(table.snapshot).includeColumnStats(columns))
 
 
 def carry_on(table: IcebergTable, snapshot: int, gone: Collection[str], new: Sequence[PlannedFile]) -> None:
@@ -103,35 +127,25 @@ def _size(files: Sequence[PlannedFile]) -> int:
 
 def _planned(table: IcebergTable, scan: Any) -> tuple[PlannedFile, ...]:
     known = specs(table)
-    tasks = scan.planFiles()
-    parser = table.engine.java("org.apache.iceberg.ScanTaskParser")
-    try:
-        found, iterator = [], tasks.iterator()
-        while iterator.hasNext():
-            task = iterator.next()
-            found.append(_described(task, json.loads(parser.toJson(task)), known))
-        return tuple(found)
-    finally:
-        tasks.close()
+    return tuple(_described(one, known) for one in scanned(table.engine, scan.planFiles()))
 
 
-def _described(task: Any, described: Json, known: Mapping[int, PartitionSpec]) -> PlannedFile:
-    file, listed = described["data-file"], described.get("delete-files", [])
-    for one in (file, *listed):
+def _described(scan: ScannedFile, known: Mapping[int, PartitionSpec]) -> PlannedFile:
+    java, file = scan.data
+    for one in (file, *(each for _, each in scan.deletes)):
         if one["file-format"].lower() != ("puffin" if _blob(one) else "parquet"):
             message = f"{one['file-format'].lower()} files"
             raise Unreadable(message)
     deletes = []
-    for number, one in enumerate(listed):
+    for each, one in scan.deletes:
         shared = _data_file(one) != file["file-path"]
         if one["content"] != "position-deletes" or (shared and one["record-count"] > MAX_SHARED):
             raise Unreadable(one["content"].replace("-", " "))
-        deletes.append(Deletes(task.deletes().get(number), one["file-path"], one["record-count"], _blob(one), shared))
+        deletes.append(Deletes(each, one["file-path"], one["record-count"], _blob(one), shared))
     spec, size = known[file["spec-id"]], file["file-size-in-bytes"]
     partition = spec.partition(file.get("partition", []))
-    return PlannedFile(
-        task.file(), file["file-path"], file["record-count"], size, tuple(deletes), spec.number, partition
-    )
+    rows, moved = file["record-count"], origin(scan.first_row, scan.sequence)
+    return PlannedFile(java, file["file-path"], rows, size, tuple(deletes), spec.number, partition, moved)
 
 
 def _blob(file: Json) -> tuple[int, int] | None:

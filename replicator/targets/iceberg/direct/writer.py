@@ -29,6 +29,7 @@ from replicator.targets.iceberg.direct.manifest_entries import data_files, delet
 from replicator.targets.iceberg.direct.partitions import Partition, present_spec
 from replicator.targets.iceberg.direct.read_rows import read_rows
 from replicator.targets.iceberg.direct.scan_plan import carry_on
+from replicator.targets.iceberg.jvm import content_files
 from replicator.targets.iceberg.spark.changes import opened
 from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.table.commit import commit_directly, staging
@@ -249,24 +250,22 @@ class Direct:
         with self._writing():
             worn = [(one.file, deletes[one.file.uri]) for one in to_delete if one.file.uri in deletes]
             new, positions = data_files(self._table, written), delete_files(self._table, worn)
+        gone = [
+            one
+            for hit in to_delete
+            for one in (hit.file.objects if hit.file.uri not in deletes else hit.file.objects[1:])
+        ]
+        added, engine = [one.java for one in new] + [one.java for one in positions.values()], self._table.engine
 
         def build(transaction: Any) -> Any:
             update = transaction.newRowDelta()
             if self._table.snapshot is not None:
                 update.validateFromSnapshot(self._table.snapshot)  # older vectors of a file are in its new one
-            for file in new:
-                update.addRows(file.java)
-            for one in positions.values():
-                update.addDeletes(one.java)
-            for hit in to_delete:
-                if hit.file.uri not in deletes:
-                    update.removeRows(hit.file.java)
-                for one in hit.file.own_deletes:
-                    update.removeDeletes(one.java)
+            content_files.add(engine, update, added)
+            content_files.remove(engine, update, gone)
             return update
 
-        removes = len(to_delete) - len(worn) + sum(len(hit.file.own_deletes) for hit in to_delete)
-        snapshot = commit_directly(self._table, after, build, self._discard, removes)
+        snapshot = commit_directly(self._table, after, build, self._discard, len(gone))
         kept = [replace(file, deletes=(positions[file.uri],)) for file, _ in worn]
         carry_on(self._table, snapshot, {one.file.uri for one in to_delete}, [*kept, *new])
         forget_positions(one for hit in to_delete for one in hit.file.own_deletes)

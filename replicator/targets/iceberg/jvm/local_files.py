@@ -2,7 +2,7 @@
 
 Hadoop's native library is in no wheel; without it Hadoop starts `chmod` for every file that it makes, and for its
 checksum file: some 10 ms of CPU each, a dozen times in an Iceberg commit.  So Iceberg's catalog gets a file system that
-leaves permissions to the umask, compiled by the compiler that Spark has for its own generated code.
+leaves permissions to the umask.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 
+from replicator.targets.iceberg.jvm.janino import class_loader
 from replicator.targets.iceberg.jvm.jvm import Engine
 
 CLASS = "tidemark.PlainLocalFileSystem"
@@ -28,12 +29,8 @@ def bypass_hadoop_permissions(engine: Engine, file_io: Any) -> None:
     if str(file_io.getClass().getSimpleName()) != "HadoopFileIO":
         return
     try:
-        if CLASS not in engine.classes:
-            compiler = engine.java("org.codehaus.janino.SimpleCompiler")()
-            compiler.cook(_SOURCE)
-            engine.classes[CLASS] = compiler.getClassLoader()
         settings = file_io.conf()
-        settings.setClassLoader(engine.classes[CLASS])
+        settings.setClassLoader(class_loader(engine, CLASS, _SOURCE))
         settings.set("fs.file.impl.disable.cache", "true")  # the cache goes by scheme, and is Spark's too
         settings.set("fs.file.impl", CLASS)
     except (Py4JError, TypeError):  # the latter: py4j's word for a class that is not there

@@ -35,12 +35,9 @@ def with_lineage(table: Any, schema: pa.Schema) -> pa.Schema:
     return pa.schema([*schema, *_FIELDS])
 
 
-def origin(file: Any) -> Origin | None:
-    """file: Iceberg's, as a scan has it.  None before Iceberg has given it numbers: with the next commit after an
-    upgrade.
-    """
-    first, sequence = file.firstRowId(), file.dataSequenceNumber()
-    return None if first is None or sequence is None else Origin(int(first), int(sequence))
+def origin(first_row: int | None, sequence: int | None) -> Origin | None:
+    """Of a file as a scan has it.  None before Iceberg has given it numbers: with the next commit after an upgrade."""
+    return None if first_row is None or sequence is None else Origin(first_row, sequence)
 
 
 def filled(rows: pa.Table, first: int, of: Origin | None) -> pa.Table:

@@ -22,7 +22,7 @@ from replicator.model.mode import Mode
 from replicator.targets import parquet_files
 from replicator.targets.base import Append, Create, DeleteBelow, Evolve, Merge, Replace, TargetTable
 from replicator.targets.iceberg.direct import writer
-from replicator.targets.iceberg.direct.partitions import grouped, present_spec
+from replicator.targets.iceberg.direct.partitions import Partition, PartitionSpec, grouped, present_spec
 from replicator.targets.iceberg.layout import Layout
 from replicator.targets.iceberg.table.naming import sql_name
 from replicator.targets.iceberg.target import IcebergTarget
@@ -136,17 +136,23 @@ def test_partitions_are_those_of_icebergs_own_writers(lake: Lake, kind: str) -> 
         assert sorted(ours) == list(range(len(column)))
         for row in range(len(column)):
             record = java("org.apache.iceberg.SingleValueParser.fromJson")(
-                iceberg.asStruct(), json.dumps({"1": 1, **as_row.as_struct(rows[row])})
+                iceberg.asStruct(), json.dumps({"1": 1, **struct(as_row, rows[row])})
             )
             key.partition(record)
             text = java("org.apache.iceberg.SingleValueParser.toJson")(handle.partitionType(), key)
             said = json.loads(text).get(str(spec.fields[0].number))
             assert spec.partition([said]) == ours[row], (transform, values[row])
             back = java("org.apache.iceberg.SingleValueParser.fromJson")(
-                handle.partitionType(), json.dumps(spec.as_struct(ours[row]))
+                handle.partitionType(), json.dumps(struct(spec, ours[row]))
             )
             again = java("org.apache.iceberg.SingleValueParser.toJson")(handle.partitionType(), back)
             assert again == text, (transform, values[row])
+
+
+def struct(spec: PartitionSpec, partition: Partition) -> dict[str, Any]:
+    """In the form of Iceberg's `SingleValueParser`."""
+    pairs = zip(spec.fields, spec.as_json(partition), strict=True)
+    return {str(one.number): value for one, value in pairs if value is not None}
 
 
 LAYOUTS = [
