@@ -11,6 +11,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ from replicator.staging.writer import SegmentWriter
 from replicator.state.journal import Segment, SegmentKind
 
 if TYPE_CHECKING:  # Spark is loaded when it is used
+    from benchmarks.lake.requests import Counted
     from replicator.targets.base import Target
 
 SMALL, TIMES_LARGER = 5_000_000, 4
@@ -36,6 +38,8 @@ DAY_MERGES, DAY_KEYS, DAY_READS = 288, 10_000, 12  # one merge every five minute
 SHORT_DAY = 24
 STEP = 1_000_000
 DISK_SECONDS = 1.0
+Ids = np.ndarray[Any, Any]
+Choose = Callable[[Ids], Ids]
 COLUMNS = {
     "id": "bigint", "customer": "int", "status": "string", "quantity": "int", "amount": "decimal(12,2)",
     "weight": "double",
@@ -125,13 +129,15 @@ def _day(table: MergedTable, merges: int) -> list[Row]:
 class MergedTable:
     """A table of the lake, and how many rows it must have."""
 
-    def __init__(self, target: Target, pool: Any, name: str, rows: int) -> None:
+    def __init__(
+        self, target: Target | Counted, pool: Any, name: str, rows: int, *, namespace: str = "bench_merge"
+    ) -> None:
         """`pool`: of the sessions that read and compact; None where neither is asked for."""
         from replicator.targets.base import Create, TargetTable
         from webapp.replicators.staging import storage
 
         self._target, self._pool = target, pool
-        self._name, self._rows = TargetTable("bench_merge", name), rows
+        self._name, self._rows = TargetTable(namespace, name), rows
         self.title = f"{rows / 1e6:g} M rows"
         table = TableId("bench_merge", name)
         columns = tuple(Column(key, DataType.parse(kind), key != "id", kind) for key, kind in COLUMNS.items())
@@ -155,13 +161,16 @@ class MergedTable:
                 self._target.apply(self._name, Append(segments, self._schema, segments[-1].last_sequence))
                 segments = []
 
-    def merges(self, keys: int, times: int) -> Merged:
-        """So many batches of so many keys, with the maintenance that each is followed by."""
+    def merges(self, keys: int, times: int, choose: Choose | None = None) -> Merged:
+        """So many batches of so many keys, with the maintenance that each is followed by.
+
+        choose: the ids that may be taken.
+        """
         from replicator.targets.base import Merge
 
         found = Merged([], [], Counter())
         for _ in range(times):
-            ids, operations = self._batch(keys)
+            ids, operations = self._batch(keys, choose)
             segments = self._staged(ids, operations, SegmentKind.LOG)
             started = time.monotonic()
             result = self._target.apply(self._name, Merge(segments, self._schema, segments[-1].last_sequence))
@@ -176,9 +185,10 @@ class MergedTable:
         )
         return found
 
-    def _batch(self, keys: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    def _batch(self, keys: int, choose: Choose | None) -> tuple[Ids, np.ndarray[Any, Any]]:
         """Updates and deletes of rows that are there, inserts of those that are not."""
-        ids = self._random.choice(2 * self._rows, 3 * keys, replace=False)
+        among = 2 * self._rows if choose is None else choose(np.arange(2 * self._rows))
+        ids = self._random.choice(among, 3 * keys, replace=False)
         there = ids[self._there[ids]][: keys * 9 // 10]
         absent = ids[~self._there[ids]][: keys - len(there)]
         operations = np.concatenate([np.full(len(there), "UPDATE"), np.full(len(absent), "INSERT")])
@@ -232,6 +242,14 @@ class MergedTable:
         with self._pool.session({}) as spark:
             options = "options => map('rewrite-all', 'true', 'remove-dangling-deletes', 'true')"
             spark.sql(f"CALL lake.system.rewrite_data_files(table => '{self._name}', {options})").collect()
+
+    def files(self) -> int:
+        """That the last merge has written, deletes among them."""
+        with self._pool.session({}) as spark:
+            wrote = "ifnull(summary['added-data-files'], 0) + ifnull(summary['added-delete-files'], 0)"
+            merges = f"{self._path}.snapshots WHERE summary['tidemark.applied'] IS NOT NULL"
+            found = spark.sql(f"SELECT {wrote} FROM {merges} ORDER BY committed_at DESC LIMIT 1").collect()
+            return int(found[0][0])
 
     def wrong(self) -> int:
         """By how many rows the table is off."""
