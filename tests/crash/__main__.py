@@ -48,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.version,
             caseless=caseless,
             catalog=options.catalog,
+            store=options.store,
             neighbour=options.neighbour,
         ) as stand,
     ):
@@ -77,7 +78,10 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--version", default="", help="of Postgres: 13 to 18, by default 17; of MariaDB: 10.11, by default 11.4"
     )
     parser.add_argument(
-        "--catalog", choices=("built_in", "rest", "delta"), default="built_in", help="which has the copies"
+        "--catalog", choices=("built_in", "rest", "glue", "delta"), default="built_in", help="which has the copies"
+    )
+    parser.add_argument(
+        "--store", choices=("file", "s3"), default="file", help="where the copies are; not of built_in; of glue: s3"
     )
     parser.add_argument("--neighbour", action="store_true", help="another program works on the copies")
     parser.add_argument(
@@ -94,7 +98,10 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--shrink", type=float, default=300.0, help="seconds to make a failing history smaller; 0: not")
     parser.add_argument("--table", type=Path, help="write the fault table as Markdown to this file")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if (options.catalog, options.store) == ("built_in", "s3"):
+        parser.error("--store s3 needs another catalog than built_in")
+    return options
 
 
 class Run:

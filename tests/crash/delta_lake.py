@@ -1,11 +1,9 @@
-"""A folder of Delta tables that has the copies of all histories, and a reader of each version of the witness tables."""
+"""Delta tables that have the copies of all histories, and a reader of each version of the witness tables."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,46 +11,37 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
+from replicator.targets.base import TargetTable
+from replicator.targets.delta.destination import delta_store
+from replicator.targets.iceberg.destination import NO_LAKE
 from replicator.verification import DeltaConfig
 from tests.crash.consistency_checker import APPLIED, Looked, Writer
+from tests.crash.faults.lake import Lake
+from tests.crash.faults.store import S3Store
 
 SAID = "tidemark"  # in commitInfo; docs/adr/0042-delta-lake.md
 
 
-class DeltaLake:
-    """Workers and readers share the folder."""
+class DeltaLake(Lake):
+    """A folder makes no trouble."""
 
     kind = "delta"
 
-    def __init__(self, folder: Path) -> None:
-        self.made = Counter[str]()  # a folder makes no trouble
-        self.warehouse = f"file://{folder}"
-        self.settings = {"store": "file", "location": self.warehouse}
-
-    def start(self) -> None:
-        """There is nothing to start."""
-
-    def trouble(self) -> None:
-        """A folder makes none."""
-
-    @contextmanager
-    def quiet(self) -> Iterator[None]:
-        yield
-
-    def stop(self) -> None:
-        """There is nothing to stop."""
-
-    def uri(self, namespace: str, name: str) -> str:
-        """Of a table; histories give names of plain characters."""
-        return f"{self.warehouse}/{namespace}/{name}"
+    def __init__(self, folder: Path, breaking: threading.Lock, store: S3Store | None = None) -> None:
+        """See `Lake`; `folder`: of the tables, where there is no store."""
+        super().__init__(breaking, store)
+        self.folder = folder if store is None else store.folder / "delta"
+        self.settings = self._settings(troubled=True)
 
     def reader(self) -> DeltaConfig:
-        """As verification opens it."""
-        from replicator.targets.base import TargetTable
-        from replicator.targets.delta.destination import DeltaStore
+        """See `Lake`."""
+        store = delta_store(self._settings(troubled=False), NO_LAKE)
+        return DeltaConfig(lambda namespace, name: store.uri(TargetTable(namespace, name)), store.options)
 
-        store = DeltaStore(self.warehouse)
-        return DeltaConfig(lambda namespace, name: store.uri(TargetTable(namespace, name)))
+    def _settings(self, *, troubled: bool) -> dict[str, str]:
+        if self.store is None:
+            return {"store": "file", "location": f"file://{self.folder}"}
+        return {"store": "s3", "location": f"{self.store.url}/delta", **self.store.settings(troubled=troubled)}
 
 
 class DeltaReader(Looked):
@@ -60,7 +49,7 @@ class DeltaReader(Looked):
 
     def __init__(self, lake: DeltaLake, namespace: str, writer: Writer) -> None:
         super().__init__(writer)
-        self._lake, self._namespace = lake, namespace
+        self._open, self._folder, self._namespace = lake.reader(), lake.folder, namespace
         self._next = dict.fromkeys(self._seen, 0)
         self._said: dict[str, dict[str, Any]] = {}
 
@@ -75,14 +64,15 @@ class DeltaReader(Looked):
             self.trouble = error
 
     def _look(self, name: str) -> None:
-        uri, seen = self._lake.uri(self._namespace, name), self._seen[name]
+        uri, seen = self._open.uri(self._namespace, name), self._seen[name]
+        options = dict(self._open.options)
         try:
-            newest = DeltaTable(uri).version()
+            newest = DeltaTable(uri, storage_options=options).version()
         except TableNotFoundError:
             return
         while self._next[name] <= newest:
-            table = DeltaTable(uri, version=self._next[name])
-            entry = _entry(uri, self._next[name])
+            table = DeltaTable(uri, version=self._next[name], storage_options=options)
+            entry = self._entry(name, self._next[name])
             if SAID in entry:
                 self._said[name] = json.loads(entry[SAID])
             said = self._said[name]
@@ -94,8 +84,11 @@ class DeltaReader(Looked):
                 self.states += 1
             self._next[name] += 1
 
+    def _entry(self, name: str, version: int) -> dict[str, Any]:
+        """What a commit says of itself; `DeltaTable.history` tells of the newest ones, whichever version is open.
 
-def _entry(uri: str, version: int) -> dict[str, Any]:
-    """What a commit says of itself; `DeltaTable.history` tells of the newest ones, whichever version is open."""
-    lines = Path(uri.removeprefix("file://"), "_delta_log", f"{version:020d}.json").read_text().splitlines()
-    return next(action["commitInfo"] for action in map(json.loads, lines) if "commitInfo" in action)
+        Histories give names of plain characters.
+        """
+        log = self._folder / self._namespace / name / "_delta_log"
+        lines = (log / f"{version:020d}.json").read_text().splitlines()
+        return next(action["commitInfo"] for action in map(json.loads, lines) if "commitInfo" in action)

@@ -21,7 +21,9 @@ import psutil
 
 from tests import java
 from tests.crash.delta_lake import DeltaLake
-from tests.crash.faults.catalog import RestLake
+from tests.crash.faults.catalog import GlueLake, RestLake
+from tests.crash.faults.lake import Lake
+from tests.crash.faults.store import S3Store
 from tests.crash.sources import SOURCES, SourceUnderTest, copied
 from webapp.embedded.postgres import EmbeddedPostgres
 
@@ -31,6 +33,7 @@ LEASE_SECONDS = 2.0
 LIVES_PER_SPARK = 60
 START_SECONDS = 120.0
 LOOK_SECONDS = 20.0  # for statements that hang
+STORES = {"glue": "s3"}  # of catalogs that have one only
 
 
 @dataclass
@@ -124,7 +127,7 @@ class Sparks:
                 said = self._said
                 if said is not None and _runs(said["pid"]):
                     self._lives += 1
-                    return {"port": said["port"], "secret": said["secret"]}
+                    return {name: said[name] for name in ("port", "secret", "jars")}
             if said is not None:
                 print("Spark ended by itself: see spark.log", flush=True)
                 self.kill()
@@ -192,11 +195,13 @@ class Stand:
         *,
         caseless: bool = False,
         catalog: str = "built_in",
+        store: str = "file",
         neighbour: bool = False,
     ) -> None:
         """`source`: mariadb, mysql or postgres; `version` of the last, by default the embedded server's.
 
-        catalog: built_in or rest, which has the copies; delta: a folder of Delta tables has them.
+        catalog: built_in, rest or glue, which has the copies; delta: Delta tables have them.
+        store: s3 for copies on S3; those of glue always are.
         neighbour: another program lives in the catalog.
 
         caseless: MariaDB and MySQL compare names without case (lower_case_table_names = 1).
@@ -214,11 +219,7 @@ class Stand:
         self._keeper = ThreadPoolExecutor(1, "keeper")
         self._over, self._lake_there = threading.Event(), threading.Event()
         self.logs = folder / "lives"
-        self.lake: RestLake | DeltaLake | None = None
-        if catalog == "rest":
-            self.lake = RestLake(folder / "rest", self._breaking)
-        elif catalog == "delta":
-            self.lake = DeltaLake(folder / "delta")
+        self.lake = self._lake(catalog, S3Store(folder / "s3") if "s3" in (store, STORES.get(catalog)) else None)
 
     def __enter__(self) -> Self:
         self.logs.mkdir(parents=True)
@@ -257,7 +258,14 @@ class Stand:
         self.postgres.stop()
         self._keeper.shutdown()
 
-    def _keep_lake(self, lake: RestLake | DeltaLake) -> None:
+    def _lake(self, catalog: str, store: S3Store | None) -> Lake | None:
+        if catalog == "delta":
+            return DeltaLake(self.folder / "delta", self._breaking, store)
+        if catalog == "rest":
+            return RestLake(self.folder / "rest", self._breaking, store)
+        return GlueLake(self.folder / "glue", self._breaking, store) if catalog == "glue" and store else None
+
+    def _keep_lake(self, lake: Lake) -> None:
         lake.start()
         self._lake_there.set()
         lake.trouble()

@@ -460,11 +460,11 @@ class Trial:
         """Of this replicator in staging and in the warehouse."""
         return [
             folder
-            for url, below in (
-                (self.stand.lake.warehouse if self.stand.lake else settings.TIDEMARK_WAREHOUSE_URL, self.name),
-                (settings.TIDEMARK_STAGING_URL, f"r{self.id}-"),
+            for place, below in (
+                (self.stand.lake.folder if self.stand.lake else _local(settings.TIDEMARK_WAREHOUSE_URL), self.name),
+                (_local(settings.TIDEMARK_STAGING_URL), f"r{self.id}-"),
             )
-            for folder in Path(url.removeprefix("file://")).glob(f"{below}*")
+            for folder in place.glob(f"{below}*")
         ]
 
     def _tidy(self) -> None:
@@ -473,3 +473,7 @@ class Trial:
             shutil.rmtree(folder, ignore_errors=True)
         for file in self.stand.logs.glob(f"{self.name}-*"):
             file.unlink(missing_ok=True)
+
+
+def _local(url: str) -> Path:
+    return Path(url.removeprefix("file://"))

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def live(order: dict[str, Any]) -> str:
     """Work until stopped by SIGTERM, current (where `until_current`), or `seconds` are over; returns the outcome's
     name.
 
-    order: replicator, faults [{point, action, hit, seconds}], faults_file, gateway {port, secret}, tuning
+    order: replicator, faults [{point, action, hit, seconds}], faults_file, gateway {port, secret, jars}, tuning
     {module.NAME: value}, until_current, seconds.
     """
     stop = threading.Event()
@@ -83,7 +84,7 @@ def _find(name: str, deadline: float) -> Replicator:
             return replicator
 
 
-def attach(port: int, secret: str) -> None:
+def attach(port: int, secret: str, jars: Sequence[str]) -> None:
     """Use a Spark that runs already: what this process leaves behind in it goes on, as on a cluster."""
     os.environ |= {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
     try:
@@ -95,5 +96,6 @@ def attach(port: int, secret: str) -> None:
     context = SparkContext(gateway=gateway, jsc=java, conf=SparkConf(_jvm=jvm, _jconf=java.getConf()))
     hadoop = context._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
     session = SparkSession(context)
-    engine._engine = engine.Engine(lambda: session, jvm, gateway, hadoop, 1, os.getpid(), "")
+    there = [Path(one) for one in jars]
+    engine._engine = engine.Engine(lambda: session, jvm, gateway, hadoop, 1, os.getpid(), "", there)
     engine._generation = 1

@@ -1,96 +1,119 @@
-"""A REST catalog that has the copies of all histories, behind a front that makes trouble."""
+"""Catalogs that have the copies of all histories: REST, behind a front that makes trouble, and AWS Glue."""
 
 from __future__ import annotations
 
 import random
 import signal
 import threading
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
+from replicator.targets.iceberg.destination import NO_LAKE, lake_catalog
 from replicator.verification import CatalogConfig
+from testing.servers.glue import EmbeddedGlue
 from testing.servers.iceberg_rest import EmbeddedRestCatalog
 from testing.servers.rest_front import RestFront
+from tests.crash.faults.lake import Lake
+from tests.crash.faults.store import S3Store
 
 NAME = "company"
-EVERY_SECONDS = (1.0, 5.0)
 AWAY_SECONDS = (0.2, 3.0)
 
 
-class RestLake:
+class RestLake(Lake):
     """Workers come through the front; readers ask the catalog itself."""
 
     kind = "iceberg"
 
-    def __init__(self, folder: Path, breaking: threading.Lock) -> None:
-        """`breaking`: held while nothing may be broken."""
-        self.server = EmbeddedRestCatalog(folder)
+    def __init__(self, folder: Path, breaking: threading.Lock, store: S3Store | None = None) -> None:
+        """See `Lake`; `folder`: the catalog's."""
+        super().__init__(breaking, store)
+        if store is None:
+            self.server = EmbeddedRestCatalog(folder)
+            self.folder = Path(self.server.warehouse.removeprefix("file://"))
+        else:
+            self.server = EmbeddedRestCatalog(folder, warehouse=f"{store.url}/rest", properties=store.properties)
+            self.folder = store.folder / "rest"
         self.front = RestFront(self.server.uri)
-        self.settings = {"catalog": "rest", "uri": self.front.uri, "auth": "none", "store": "file"}
-        self.made: Counter[str] = Counter()
-        self._breaking, self._over = breaking, threading.Event()
-        self._quiet = 0
-
-    @property
-    def warehouse(self) -> str:
-        """The URL below which the tables are."""
-        return self.server.warehouse
+        self.settings = self._settings(self.front.uri, troubled=True)
 
     def start(self) -> None:
+        super().start()
         self.server.start()
         self.front.start()
 
-    def trouble(self) -> None:
-        """Until `stop`.  In the thread that has started the server, which ends with it."""
-        chance = random.Random()
-        while not self._over.wait(chance.uniform(*EVERY_SECONDS)):
-            what = chance.choice(("lost answer", "504 after the commit", "500", "503", "429", "slow", "away", "killed"))
-            with self._breaking:
-                if self._over.is_set():
-                    return
-                if self._quiet:
-                    continue
-                self.made[f"catalog: {what}"] += 1
-                self._make(what, chance)
+    def reader(self) -> CatalogConfig:
+        """See `Lake`."""
+        return _as_read(self._settings(self.server.uri, troubled=False))
 
-    def _make(self, what: str, chance: random.Random) -> None:
-        match what:
-            case "lost answer":
-                self.front.lose_answer(method=chance.choice(("POST", "")), path="")
-            case "504 after the commit":
-                self.front.forward_and_answer(504)
-            case "500" | "503" | "429":
-                self.front.answer(int(what), method="", path="")
-            case "slow":
-                self.front.delay(chance.random(), chance.random(), times=3, method="", path="")
-            case "away":
-                with self.front.refusing():
-                    self._over.wait(chance.uniform(*AWAY_SECONDS))
-            case _:
-                self.server.stop(signal.SIGKILL)
-                self._over.wait(chance.uniform(*AWAY_SECONDS))
-                self.server.start()
+    def _settings(self, uri: str, *, troubled: bool) -> dict[str, str]:
+        store = {"store": "file"} if self.store is None else self.store.settings(troubled=troubled)
+        return {"catalog": "rest", "uri": uri, "auth": "none", **store}
 
-    @contextmanager
-    def quiet(self) -> Iterator[None]:
-        """No trouble inside the block: a history comes to its end."""
-        with self._breaking:
-            self._quiet += 1
-            self.front.clear()
-        try:
-            yield
-        finally:
-            with self._breaking:
-                self._quiet -= 1
+    def _troubles(self, chance: random.Random) -> dict[str, Callable[[], object]]:
+        front = self.front
 
-    def stop(self) -> None:
-        self._over.set()
-        with self._breaking:
-            self.front.stop()
-            self.server.stop(signal.SIGKILL)
+        def away() -> None:
+            with front.refusing():
+                self.over.wait(chance.uniform(*AWAY_SECONDS))
+
+        return {
+            "catalog: lost answer": lambda: front.lose_answer(method=chance.choice(("POST", "")), path=""),
+            "catalog: 504 after the commit": lambda: front.forward_and_answer(504),
+            **{
+                f"catalog: {status}": lambda status=status: front.answer(status, method="", path="")
+                for status in (500, 503, 429)
+            },
+            "catalog: slow": lambda: front.delay(chance.random(), chance.random(), times=3, method="", path=""),
+            "catalog: away": away,
+            "catalog: killed": lambda: _kill(self, self.server, chance),
+        }
+
+    def _calm(self) -> None:
+        self.front.clear()
+
+    def _stop(self) -> None:
+        self.front.stop()
+        self.server.stop(signal.SIGKILL)
+
+
+class GlueLake(Lake):
+    """AWS Glue as moto plays it, with tables on S3."""
+
+    kind = "iceberg"
+
+    def __init__(self, folder: Path, breaking: threading.Lock, store: S3Store) -> None:
+        """See `RestLake`."""
+        super().__init__(breaking, store)
+        self._s3, self._server = store, EmbeddedGlue(folder)
+        self.folder = store.folder / "glue"
+        self.settings = self._settings(troubled=True)
+
+    def start(self) -> None:
+        super().start()
+        self._server.start()
 
     def reader(self) -> CatalogConfig:
-        """As readers open it."""
-        return CatalogConfig("lake", self.server.uri, "", {"type": "rest", "uri": self.server.uri})
+        """See `Lake`."""
+        return _as_read(self._settings(troubled=False))
+
+    def _settings(self, *, troubled: bool) -> dict[str, str]:
+        glue = {"catalog": "glue", "glue_endpoint": self._server.endpoint, "region": self._server.region}
+        return {**glue, "warehouse": f"{self._s3.url}/glue", **self._s3.settings(troubled=troubled)}
+
+    def _troubles(self, chance: random.Random) -> dict[str, Callable[[], object]]:
+        return {"catalog: killed": lambda: _kill(self, self._server, chance)}
+
+    def _stop(self) -> None:
+        self._server.stop(signal.SIGKILL)
+
+
+def _kill(lake: Lake, server: EmbeddedRestCatalog | EmbeddedGlue, chance: random.Random) -> None:
+    server.stop(signal.SIGKILL)
+    lake.over.wait(chance.uniform(*AWAY_SECONDS))
+    server.start()
+
+
+def _as_read(settings: dict[str, str]) -> CatalogConfig:
+    found = lake_catalog(settings, NO_LAKE)
+    return CatalogConfig("lake", found.python.get("uri", ""), found.warehouse, found.python)
