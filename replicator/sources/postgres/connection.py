@@ -19,6 +19,7 @@ from replicator.addresses import checked_authority
 from replicator.clear_text import LIBPQ_OPTIONS, LIBPQ_REFUSAL, REMEDY, libpq_address
 from replicator.errors import (
     ConfigurationError,
+    KeyChanged,
     SourceAuthenticationFailed,
     SourceMisconfigured,
     SourcePermissionDenied,
@@ -88,6 +89,7 @@ _BY_STATE: dict[str, type[TidemarkError]] = {
 _OF_ONE_TABLE: dict[str, type[TidemarkError]] = {
     "42P01": TableDisappeared,
     "3F000": TableDisappeared,
+    "42883": KeyChanged,  # no operator compares the key with the bounds that were planned
     "42501": SourcePermissionDenied,
     "55P03": TableBusy,
     "55006": TableBusy,
@@ -288,6 +290,8 @@ def _of_table(state: str, reason: str, table: TableId) -> TidemarkError:
     said = (
         "could not be read temporarily"
         if issubclass(kind, TableBusy | TableNotRead)
+        else "has another key than when its chunks were planned"
+        if issubclass(kind, KeyChanged)
         else "cannot be read: the server refuses it"
     )
     error = kind(f"{name} {said}: {reason}", table=name, remedy=remedy)

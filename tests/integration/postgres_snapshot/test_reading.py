@@ -9,7 +9,7 @@ from contextlib import closing
 import psycopg2.extras
 import pytest
 
-from replicator.errors import SourceUnreachable, TableBusy, TableDisappeared, TableError, TableNotRead
+from replicator.errors import KeyChanged, SourceUnreachable, TableBusy, TableDisappeared, TableError, TableNotRead
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
 from replicator.sources.base import KeyRange, ReadOptions
@@ -232,6 +232,19 @@ def test_a_table_without_key_is_read_as_of_its_mark(
     assert sorted(v for batch in chunk.batches for v in batch.column("v").to_pylist()) == [1, 1, 2]
     assert chunk.evidence
     assert whole(reader, table).num_rows == 4
+
+
+def test_bounds_of_a_key_of_another_type_are_told_from_a_table_that_cannot_be_read(
+    server: Connection, reader: PostgresSnapshotReader
+) -> None:
+    table = make(server, "rekeyed", "word varchar primary key", ["('a')", "('b')", "('c')"])
+    end = reader.end_key(table)
+    bounds = KeyRange(None, reader.next_bound(table, None, end, 2))
+    execute(server, "ALTER TABLE rekeyed DROP COLUMN word, ADD COLUMN id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY")
+    with pytest.raises(KeyChanged, match="another key than when its chunks were planned"):
+        list(reader.read_chunk(table, bounds).batches)
+    with pytest.raises(KeyChanged):
+        reader.next_bound(table, bounds.upper, end, 2)
 
 
 def test_a_table_that_is_gone_or_is_none_says_so(server: Connection, reader: PostgresSnapshotReader) -> None:
