@@ -23,6 +23,7 @@ BLOOM_FILTERED = b"bloom"  # of a field: its files have Bloom filters of it
 FALSE_POSITIVES = 0.01  # of Bloom filters, as Iceberg's own writers have it
 SPLIT_ROWS, SPLIT_BYTES = 2 * ROW_GROUP_ROWS, 2 * ROW_GROUP_BYTES  # are split by partitions at once
 OPEN_FILES = 32  # of one stream, where partitions are many: each takes memory
+SMALL_FILE = 1024 * 1024  # bytes: it is read as a whole
 FILE_BYTES = 512 * 1024 * 1024  # of rows in memory; a fraction of it in the file
 
 
@@ -82,10 +83,16 @@ class ParquetFiles:
         """Opens nothing.  inside: the path in the file system of a URI."""
         self._fs, self._inside = files, inside
 
-    def open(self, uri: str, *, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
-        """For reading, these columns as dictionaries; the caller closes it."""
+    def open(self, uri: str, size: int = 0, *, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+        """For reading, these columns as dictionaries; the caller closes it.
+
+        size: in bytes, where it is known: of a small file all comes at once.
+        """
         with translated(uri):
-            return pq.ParquetFile(self._inside(uri), filesystem=self._fs, read_dictionary=list(dictionaries))
+            file = self._fs.open_input_file(self._inside(uri))
+            source = pa.BufferReader(file.read_buffer()) if 0 < size <= SMALL_FILE else file
+            far = not isinstance(self._fs, FOLDERS)  # a request for each column would be too many
+            return pq.ParquetFile(source, read_dictionary=list(dictionaries), pre_buffer=far)
 
     @contextmanager
     def writer(

@@ -53,7 +53,7 @@ def preview(store: DeltaStore, name: TargetTable, rows: int) -> Preview | None:
     for file in table.files():
         if len(found) >= rows:
             break
-        with explained(store), parquet.open(file.path) as opened:
+        with explained(store), parquet.open(file.path, file.size) as opened:
             for batch in opened.iter_batches(rows):
                 found += batch.to_pylist()
                 if len(found) >= rows:

@@ -60,7 +60,7 @@ class LiveFiles:
         if file.path not in self._base:
             wanted = pa.schema([self._arrow.field(name) for name in names])
         first = 0
-        with explained(self._table.store), self._parquet.open(file.path) as opened:
+        with explained(self._table.store), self._parquet.open(file.path, file.size) as opened:
             # By name from the group: `columns=` also takes what begins with the name and a dot.
             there = [name for name in names if name in opened.schema_arrow.names]
             for number in range(opened.metadata.num_row_groups):

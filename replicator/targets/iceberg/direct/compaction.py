@@ -141,7 +141,7 @@ def _living(
 ) -> Iterator[pa.Table]:
     """Rows that are not deleted, under the table's present columns."""
     gone, first = deleted(files, file), 0
-    with files.open(file.uri) as opened:
+    with files.open(file.uri, file.size) as opened:
         readable(opened.schema_arrow, spec.identities)
         for batch in opened.iter_batches(BATCH_ROWS):
             low, high = np.searchsorted(gone, (first, first + len(batch)))

@@ -184,25 +184,41 @@ class Lookup:
 
     def _numbers(self, file: PlannedFile, number: int) -> Places:
         """The rows' sequence numbers."""
-        with self._files.open(file.uri) as opened:
+        with self._files.open(file.uri, file.size) as opened:
             return np.asarray(_read(opened, number, [self._sequence]).column(0).to_numpy())
 
     def _layout(self, file: PlannedFile) -> tuple[_RowGroup, ...]:
         def read() -> tuple[_RowGroup, ...]:
-            with self._files.open(file.uri) as opened:
+            with self._files.open(file.uri, file.size) as opened:
                 readable(opened.schema_arrow, self._specs[file.spec].identities)
-                return _layout(opened, self._keys, self._types, self._sequence)
+                return _layout(opened.schema_arrow, opened.metadata, self._keys, self._types, self._sequence)
 
-        return MEMORY.get(("layout", file.uri, self._keys, self._types), read, lambda made: _SMALL * (len(made) + 1))
+        return MEMORY.get(self._layout_place(file.uri), read, _layout_size)
+
+    def _layout_place(self, uri: str) -> tuple[object, ...]:
+        return "layout", uri, self._keys, self._types
 
     def _index(self, file: PlannedFile, number: int) -> KeyIndex:
         def read() -> KeyIndex:
-            with self._files.open(file.uri) as opened:
-                data = _read(opened, number, self._keys)
-            columns = [c.combine_chunks().cast(kind) for c, kind in zip(data.columns, self._types, strict=True)]
-            return KeyIndex.of(columns)
+            with self._files.open(file.uri, file.size) as opened:
+                return self._indexed(_read(opened, number, self._keys))
 
-        return MEMORY.get(("keys", file.uri, number, self._keys, self._types), read, lambda made: made.nbytes + _SMALL)
+        return MEMORY.get(self._index_place(file.uri, number), read, _index_size)
+
+    def _index_place(self, uri: str, number: int) -> tuple[object, ...]:
+        return "keys", uri, number, self._keys, self._types
+
+    def _indexed(self, keys: pa.Table) -> KeyIndex:
+        return KeyIndex.of([c.combine_chunks().cast(kind) for c, kind in zip(keys.columns, self._types, strict=True)])
+
+    def remember(self, written: Written, rows: pa.Table) -> None:
+        """What would be read of a file that was just written, for as long as it has one row group."""
+        if written.metadata is None or written.metadata.num_row_groups != 1 or not self._keys:
+            return
+        layout = _layout(rows.schema, written.metadata, self._keys, self._types, self._sequence)
+        index = self._indexed(by_id(rows, self._keys))
+        MEMORY.put(self._layout_place(written.uri), layout, _layout_size(layout))
+        MEMORY.put(self._index_place(written.uri, 0), index, _index_size(index))
 
 
 def deleted(files: LakeFiles, file: PlannedFile) -> Places:
@@ -235,16 +251,24 @@ def remember_positions(written: Written, data_file: str, rows: Places) -> None:
     MEMORY.put(("positions", *written.place), {data_file: rows}, rows.nbytes + _SMALL)
 
 
+def _layout_size(made: Sequence[_RowGroup]) -> int:
+    return _SMALL * (len(made) + 1)
+
+
+def _index_size(made: KeyIndex) -> int:
+    return made.nbytes + _SMALL
+
+
 def _layout(
-    file: pq.ParquetFile, keys: Sequence[int], types: Sequence[pa.DataType], sequence: int
+    schema: pa.Schema, metadata: pq.FileMetaData, keys: Sequence[int], types: Sequence[pa.DataType], sequence: int
 ) -> tuple[_RowGroup, ...]:
     """None where a key column is younger than the file: none of its rows has such a key."""
-    places = {number: place for place, number in enumerate(field_ids(file.schema_arrow))}
+    places = {number: place for place, number in enumerate(field_ids(schema))}
     if not set(keys) <= places.keys():
         return ()
     found, first = [], 0
-    for number in range(file.metadata.num_row_groups):
-        info = file.metadata.row_group(number)
+    for number in range(metadata.num_row_groups):
+        info = metadata.row_group(number)
         low, high = _bounds(info.column(places[keys[0]]), types[0]) if len(keys) == 1 else (None, None)
         found.append(_RowGroup(first, info.num_rows, low, high, *_bounds(info.column(places[sequence]), pa.int64())))
         first += info.num_rows

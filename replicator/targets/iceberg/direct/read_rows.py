@@ -19,7 +19,7 @@ def read_rows(files: LakeFiles, hits: Sequence[MatchedRows], columns: pa.Schema,
     """
     parts, size, wanted = [columns.empty_table()], 0, set(field_ids(columns))
     for hit in hits:
-        with files.open(hit.file.uri) as opened:
+        with files.open(hit.file.uri, hit.file.size) as opened:
             places = [place for place, number in enumerate(field_ids(opened.schema_arrow)) if number in wanted]
             names = [opened.schema_arrow.names[place] for place in places]
             for number, rows in _by_group(opened, hit.rows):

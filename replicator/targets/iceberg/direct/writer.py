@@ -133,7 +133,7 @@ class Direct:
         with self._writing():
             if keeps:
                 put = put.append_column(DELETED, pa.repeat(pa.scalar(False), put.num_rows))  # noqa: FBT003
-            written, deletes = self._rows(put), self._deletes(found.to_delete)
+            written, deletes = self._rows(put, schema), self._deletes(found.to_delete)
         self._commit(written, found.to_delete, deletes, after)
         return counts
 
@@ -164,7 +164,7 @@ class Direct:
             raise FallBackToSpark("kept columns")
         staging()
         with self._writing():
-            written, deletes = self._rows(kept.put), self._deletes(kept.to_delete)
+            written, deletes = self._rows(kept.put, schema), self._deletes(kept.to_delete)
         self._commit(written, kept.to_delete, deletes, after)
         return Counts(kept.new, kept.put.num_rows - kept.new, 0)
 
@@ -224,12 +224,18 @@ class Direct:
         found = (shaped(part, target) for segment in segments for part in rows(segment))
         return write_stream(self._files, self._new_data_file, target, found, split=self._split)
 
-    def _rows(self, rows: pa.Table) -> list[Written]:
+    def _rows(self, rows: pa.Table, schema: TableSchema) -> list[Written]:
         if not rows.num_rows:
             return []
-        whole = shaped(rows, target_schema(self._table))
+        whole, lookup = shaped(rows, target_schema(self._table)), Lookup(self._files, self._table, schema)
         parts = [((), whole)] if self._split is None else self._split(whole)
-        return _each(lambda uri, part: self._files.write_rows(uri, part[1], part[0]), self._named(parts))
+
+        def write(uri: str, part: Part) -> Written:
+            written = self._files.write_rows(uri, part[1], part[0])
+            lookup.remember(written, part[1])
+            return written
+
+        return _each(write, self._named(parts))
 
     @property
     def _split(self) -> Split | None:
