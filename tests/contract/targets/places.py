@@ -71,6 +71,13 @@ def iceberg_version_3(request: pytest.FixtureRequest, folder: Path) -> TargetPla
     return _lake_place(lake.config, lake.storage, lake.reader, f"contract_{folder.name}", settings)
 
 
+def iceberg_partitioned(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
+    """The same with the tables of the contract in partitions, and sorted."""
+    lake = request.getfixturevalue("iceberg_lake")
+    settings = {"partition_by": PARTITION_BY, "sort_by": "*.keyed: v desc, id\n*.types: c_date"}
+    return _lake_place(lake.config, lake.storage, lake.reader, f"contract_{folder.name}", settings)
+
+
 def iceberg_rest(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
     """A REST catalog that decides where tables are."""
     server: EmbeddedRestCatalog = request.getfixturevalue("rest_catalog")
@@ -283,9 +290,15 @@ def duckdb_tables(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
     return TargetPlace(DUCKDB, storage, lambda replicator: DuckDbTarget(path, storage, replicator), read, "shop")
 
 
+PARTITION_BY = """
+*.keyed: bucket(4, id), truncate(1, v)
+*.keyless: n, truncate(2, a)
+*.types: bucket(2, c_string), day(c_timestamp), year(c_date), hour(c_timestamp_ntz), truncate(10, c_decimal_10_2)
+"""
 LONG = frozenset({"iceberg_gcs", "iceberg_adls", "iceberg_hive"})  # their servers are built, or take long to start
 PLACES: Mapping[str, Callable[[pytest.FixtureRequest, Path], TargetPlace]] = {
     "iceberg": iceberg,
+    "iceberg_partitioned": iceberg_partitioned,
     "iceberg_version_3": iceberg_version_3,
     "iceberg_rest": iceberg_rest,
     "iceberg_glue": iceberg_glue,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -17,6 +18,7 @@ import pytest
 from replicator import faults
 from replicator.errors import ConfigurationError, TargetConflict, TargetError
 from replicator.faults import Fault, FaultInjected
+from replicator.model.identifiers import TableId
 from replicator.model.mode import Mode
 from replicator.model.schema import TableSchema
 from replicator.model.types import (
@@ -30,6 +32,7 @@ from replicator.model.types import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    DataType,
     decimal,
     widens,
 )  # fmt: skip
@@ -53,8 +56,8 @@ from tests.contract.targets.places import TargetPlace
 from tests.staged import Change, delete, insert, read, schema_of, segment, update
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
-KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
-KEYLESS = schema_of({"a": "string", "n": "int"})
+KEYED = schema_of({"id": "int", "v": "string"}, ["id"], TableId("shop", "keyed"))
+KEYLESS = schema_of({"a": "string", "n": "int"}, (), TableId("shop", "keyless"))
 NUMBERS = itertools.count(1)
 # What a worker can have done when it dies: nothing visible, or everything.
 PLAIN = tuple(
@@ -278,16 +281,21 @@ def test_a_worker_that_fails_between_two_steps_leaves_all_or_nothing(
     assert place.read(table, KEYED, Mode.MIRROR) == after
 
 
+def keyed(columns: dict[str, str]) -> TableSchema:
+    """The table `KEYED` with other columns."""
+    return schema_of(columns, KEYED.key, KEYED.table)
+
+
 def test_columns_come_go_and_widen(place: TargetPlace) -> None:
     target = place.target()
     table = made(place, target, KEYED)
     merged(place, target, table, KEYED, insert(0, 1, "a"))
     steps: Sequence[tuple[TableSchema, dict[str, str]]] = (
-        (schema_of({"id": "int", "v": "string", "n": "int", "f": "float", "d": "decimal(5,2)"}, ["id"]), {}),
-        (schema_of({"id": "bigint", "v": "string", "n": "bigint", "f": "double", "d": "decimal(9,2)"}, ["id"]), {}),
-        (schema_of({"id": "bigint", "n": "string", "v": "bigint", "f": "double", "d": "decimal(9,2)"}, ["id"]),
+        (keyed({"id": "int", "v": "string", "n": "int", "f": "float", "d": "decimal(5,2)"}), {}),
+        (keyed({"id": "bigint", "v": "string", "n": "bigint", "f": "double", "d": "decimal(9,2)"}), {}),
+        (keyed({"id": "bigint", "n": "string", "v": "bigint", "f": "double", "d": "decimal(9,2)"}),
             {"v": "n", "n": "v"}),
-        (schema_of({"id": "bigint", "n": "string"}, ["id"]), {}),
+        (keyed({"id": "bigint", "n": "string"}), {}),
     )  # fmt: skip
     values = [
         (2, "b", 5, 1.5, Decimal("1.25")),
@@ -340,7 +348,8 @@ def test_every_type_keeps_its_values(place: TargetPlace) -> None:
     }  # fmt: skip
     assert values.keys() == set(ALL_TYPES)
     kept = [kind for kind in ALL_TYPES if place.kind.types(kind).support != NONE]
-    schema = schema_of({"id": "int"} | {f"c{n}": str(kind) for n, kind in enumerate(kept)}, ["id"])
+    columns = {"id": "int"} | {named(kind): str(kind) for kind in kept}
+    schema = schema_of(columns, ["id"], TableId("shop", "types"))
     rows = [
         (1, *(values[kind][0] for kind in kept)),
         (2, *(values[kind][1] for kind in kept)),
@@ -352,6 +361,11 @@ def test_every_type_keeps_its_values(place: TargetPlace) -> None:
     merged(place, target, table, schema, insert(1, *rows[1]), insert(2, *rows[2]))
     found = place.read(table, schema, Mode.MIRROR)
     assert Counter(map(told, found.elements())) == Counter(map(told, rows))
+
+
+def named(kind: DataType) -> str:
+    """A column for each type: `c_date`, `c_decimal_10_2`."""
+    return f"c_{re.sub(r'[^a-z0-9]+', '_', str(kind)).rstrip('_')}"
 
 
 def told(row: tuple[object, ...]) -> tuple[object, ...]:
