@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.data.world import World
-from benchmarks.initial_load import say
 from benchmarks.lake.merging import MergedTable
 from benchmarks.report import Row
 
 ROWS, KEYS, WARM, BUCKETS = 2_000_000, 1_000, 2, 16
 PARTITION_BY = f"*.by_bucket: bucket({BUCKETS}, id)\n*.by_bucket_and_day: bucket({BUCKETS}, id), day(ordered)"
+TITLES = {"by_bucket": f"{BUCKETS} buckets", "by_bucket_and_day": f"{BUCKETS} buckets of 12 days"}
 PLAIN, BUCKET, BUCKET_AND_DAY = "plain", "by_bucket", "by_bucket_and_day"
 
 
@@ -47,11 +47,30 @@ def run(world: World[Any], rows: int | None, repeats: int) -> list[Row]:
             for (name, table), single in itertools.product(tables.items(), (False, True)):
                 seconds[name, single] += table.merges(KEYS, 1, of_one_bucket if single else None).seconds
                 files[name, single].append(table.files())
-        for one in seconds:
-            say(f"{one} {statistics.median(seconds[one])} s {statistics.median(files[one])} files")
+        wrong = sum(table.wrong() for table in tables.values())
     finally:
         jvm.stop()
-    return []
+
+    def row(name: str, *, single: bool, goal: float | None = None) -> Row:
+        ours, base = (statistics.median(seconds[one, single]) for one in (name, PLAIN))
+        wrote, wrote_base = (statistics.median(files[one, single]) for one in (name, PLAIN))
+        keys = f"1k keys{' of one bucket' if single else ''}"
+        title = f"merge-partitioned: {keys} into {TITLES[name]}: {wrote:g} files, unpartitioned {wrote_base:g}"
+        if goal is None:
+            return Row(title, ours, base, "none", met=True, unit="s")
+        return Row.at_most(title, ours, base, goal, "s")
+
+    many = statistics.median(seconds[BUCKET_AND_DAY, False]) / statistics.median(files[BUCKET_AND_DAY, False])
+    return [
+        row(BUCKET, single=True, goal=1.5),
+        row(BUCKET_AND_DAY, single=True),
+        row(BUCKET, single=False),
+        row(BUCKET_AND_DAY, single=False),
+        Row(
+            "merge-partitioned: milliseconds for each file of the last", 1000 * many, None, "none", met=True, unit="ms"
+        ),
+        Row("merge-partitioned: rows too many or too few after all", wrong, None, "0", wrong == 0),
+    ]
 
 
 def of_one_bucket(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
