@@ -293,7 +293,7 @@ def duckdb_tables(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
 PARTITION_BY = """
 *.keyed: bucket(4, id), truncate(1, v)
 *.keyless: n, truncate(2, a)
-*.types: bucket(2, c_string), day(c_timestamp), year(c_date), hour(c_timestamp_ntz), truncate(10, c_decimal_10_2)
+*.types: bucket(2, c_string), day(c_timestamp), year(c_date), hour(c_timestamp_ntz), truncate(10, c_decimal_38_0)
 """
 LONG = frozenset({"iceberg_gcs", "iceberg_adls", "iceberg_hive"})  # their servers are built, or take long to start
 PLACES: Mapping[str, Callable[[pytest.FixtureRequest, Path], TargetPlace]] = {

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from replicator.errors import ConfigurationError
 from replicator.model.types import MAX_DECIMAL_PRECISION
 
 IDENTITY, DAY, VOID = "identity", "day", "void"
@@ -75,15 +76,19 @@ def _truncated(column: pa.Array, width: int) -> pa.Array:
             return _as_nullable((values - values.astype(np.int64) % width).astype(values.dtype), column)
     if pa.types.is_decimal(kind):
         wide = pa.decimal128(MAX_DECIMAL_PRECISION, kind.scale)
-        return _of_each(column, lambda value: _truncated_decimal(value, width, kind.scale), wide)
+        return _of_each(column, lambda value: _truncated_decimal(value, width, kind), wide)
     if pa.types.is_string(kind):
         return pc.utf8_slice_codeunits(column, 0, width)
     return pc.binary_slice(column, 0, width)
 
 
-def _truncated_decimal(value: Decimal, width: int, scale: int) -> Decimal:
+def _truncated_decimal(value: Decimal, width: int, kind: pa.Decimal128Type) -> Decimal:
+    """ConfigurationError near the least value of the type: what is below it cannot be a partition."""
     unscaled = _unscaled(value)
-    return _decimal(unscaled - unscaled % width, scale)
+    if (found := unscaled - unscaled % width) <= -(10**kind.precision):
+        message = f"partition_by: truncate({width}, …) of a row's value is below what {kind} can hold."
+        raise ConfigurationError(message, remedy="Partition the table otherwise, and resnapshot it.")
+    return _decimal(found, kind.scale)
 
 
 def _decimal_bytes(value: Decimal) -> bytes:

@@ -18,6 +18,7 @@ import duckdb_extension_iceberg
 import pyarrow as pa
 import pytest
 
+from replicator.errors import ConfigurationError
 from replicator.model.mode import Mode
 from replicator.targets import parquet_files
 from replicator.targets.base import Append, Create, DeleteBelow, Evolve, Merge, Replace, TargetTable
@@ -153,6 +154,16 @@ def struct(spec: PartitionSpec, partition: Partition) -> dict[str, Any]:
     """In the form of Iceberg's `SingleValueParser`."""
     pairs = zip(spec.fields, spec.as_json(partition), strict=True)
     return {str(one.number): value for one, value in pairs if value is not None}
+
+
+def test_a_truncation_that_the_type_cannot_hold_stops_the_table_with_a_sentence(lake: Lake) -> None:
+    schema = schema_of({"id": "int", "c": "decimal(4,2)"}, ["id"])
+    writer = target(lake, "truncate(10, c)")
+    table = new_table(writer, schema)
+    writer.apply(table, Merge([lake.segment(schema, [insert(0, 1, Decimal("-99.90"))])], schema, 0))
+    with pytest.raises(ConfigurationError, match=r"truncate\(10, …\) .* below what decimal128\(4, 2\) can hold"):
+        writer.apply(table, Merge([lake.segment(schema, [insert(1, 2, Decimal("-99.91"))])], schema, 1))
+    assert in_spark(lake, table) == Counter([(1, Decimal("-99.90"))])
 
 
 LAYOUTS = [
