@@ -77,7 +77,10 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--version", default="", help="of Postgres: 13 to 18, by default 17; of MariaDB: 10.11, by default 11.4"
     )
     parser.add_argument(
-        "--catalog", choices=("built_in", "rest", "delta"), default="built_in", help="which has the copies"
+        "--catalog",
+        choices=("built_in", "rest", "delta", "postgres"),
+        default="built_in",
+        help="which has the copies",
     )
     parser.add_argument("--neighbour", action="store_true", help="another program works on the copies")
     parser.add_argument(

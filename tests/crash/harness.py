@@ -22,6 +22,7 @@ import psutil
 from tests import java
 from tests.crash.delta_lake import DeltaLake
 from tests.crash.faults.catalog import RestLake
+from tests.crash.faults.postgres_copies import PostgresCopies
 from tests.crash.sources import SOURCES, SourceUnderTest, copied
 from webapp.embedded.postgres import EmbeddedPostgres
 
@@ -196,7 +197,7 @@ class Stand:
     ) -> None:
         """`source`: mariadb, mysql or postgres; `version` of the last, by default the embedded server's.
 
-        catalog: built_in or rest, which has the copies; delta: a folder of Delta tables has them.
+        catalog: built_in or rest, which has the copies; delta: a folder of Delta tables has them; postgres: a server.
         neighbour: another program lives in the catalog.
 
         caseless: MariaDB and MySQL compare names without case (lower_case_table_names = 1).
@@ -214,11 +215,13 @@ class Stand:
         self._keeper = ThreadPoolExecutor(1, "keeper")
         self._over, self._lake_there = threading.Event(), threading.Event()
         self.logs = folder / "lives"
-        self.lake: RestLake | DeltaLake | None = None
+        self.lake: RestLake | DeltaLake | PostgresCopies | None = None
         if catalog == "rest":
             self.lake = RestLake(folder / "rest", self._breaking)
         elif catalog == "delta":
             self.lake = DeltaLake(folder / "delta")
+        elif catalog == "postgres":
+            self.lake = PostgresCopies(folder / "copies", self._breaking)
 
     def __enter__(self) -> Self:
         self.logs.mkdir(parents=True)
@@ -257,7 +260,7 @@ class Stand:
         self.postgres.stop()
         self._keeper.shutdown()
 
-    def _keep_lake(self, lake: RestLake | DeltaLake) -> None:
+    def _keep_lake(self, lake: RestLake | DeltaLake | PostgresCopies) -> None:
         lake.start()
         self._lake_there.set()
         lake.trouble()

@@ -27,8 +27,7 @@ from replicator.targets.postgres.failures import explained
 # A worker that stands still in the midst of a transaction holds the position's row no longer than this; what a worker
 # that died was waiting for ends soon; a commit waits for a synchronous standby where the server has one.
 SESSION = (
-    "SET idle_in_transaction_session_timeout = '60s'; SET synchronous_commit = on;"
-    " SET client_min_messages = 'warning'"
+    "SET idle_in_transaction_session_timeout = '60s'; SET synchronous_commit = on; SET client_min_messages = 'warning'"
 )
 CONNECTION_CHECK_SINCE = 140000
 CONNECTION_CHECK = "SET client_connection_check_interval = '10s'"
@@ -74,7 +73,8 @@ class PostgresSession:
         """See `Session`."""
         rows = self.query(sql)
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-        return pa.table([_array(list(column), kind) for column, kind in zip(columns, schema.types, strict=True)], schema)
+        arrays = [_array(list(column), kind) for column, kind in zip(columns, schema.types, strict=True)]
+        return pa.table(arrays, schema=schema)
 
     def load(self, place: str, rows: pa.Table) -> int:
         """See `Session`."""

@@ -1,4 +1,4 @@
-"""Rows as COPY's text format (https://www.postgresql.org/docs/current/sql-copy.html), made by Arrow column by column."""
+"""Rows as COPY's text format (postgresql.org/docs/current/sql-copy.html), made by Arrow column by column."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from replicator.errors import UnsupportedDdl
 from replicator.model.schema import OPERATION, SEQUENCE
-from replicator.model.types import DataType, Kind, decimal
+from replicator.model.types import DataType, decimal
 from replicator.sources.postgres.config import MAX_NAME
 from replicator.sources.postgres.connection import literal, quoted
 from replicator.targets.base import TargetTable
@@ -176,9 +176,7 @@ class PostgresDialect(Dialect):
         values = ", ".join(f"{quoted(name)} = t.{quoted(name)}" for name in names)
         session.execute(f"UPDATE {stage} s SET {values} FROM {self.place(table)} t WHERE {self.matching(key)}")
 
-    def delete_matching(
-        self, session: Session, table: TargetTable, stage: str, key: Sequence[str]
-    ) -> tuple[int, int]:
+    def delete_matching(self, session: Session, table: TargetTable, stage: str, key: Sequence[str]) -> tuple[int, int]:
         ((updated, deleted),) = session.query(
             f"WITH gone AS (DELETE FROM {self.place(table)} t USING {stage} s WHERE {self.matching(key)}"
             f" RETURNING s.{OPERATION} AS does) SELECT count(*) FILTER (WHERE does <> '{DELETE}'),"
@@ -202,5 +200,3 @@ def _kind(text: str) -> DataType | None:
     if match := _NUMERIC.fullmatch(text):
         return decimal(int(match[1]), int(match[2])) if int(match[1]) <= 38 else None  # noqa: PLR2004
     return _KINDS.get(text)
-
-

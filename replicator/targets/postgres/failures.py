@@ -42,7 +42,7 @@ _MEANINGS: Mapping[str, tuple[type[TidemarkError], str, str]] = {
         "is read-only",
         "Connect to the primary server: a standby is read-only. After a failover, correct host and port.",
     ),
-    "53100": (StorageFull, "has no space left", "Free space on the server's disk. Tidemark then resumes automatically."),
+    "53100": (StorageFull, "has no space left", "Free space on its disk. Tidemark then resumes automatically."),
     "53300": (TargetError, "has no connection free", "Raise max_connections, or end other connections."),
     "42501": (
         TargetUnauthorized,

@@ -1,7 +1,7 @@
 """A part of a batch as staged edits: the folds that all targets share, in staging tables of the target.
 
-What is read of the target's rows is read before the transaction that changes them.  The compare-and-set of the position,
-which begins that transaction, says that they are still the same.
+What is read of the target's rows is read before the transaction that changes them.  The compare-and-set of the
+position, which begins that transaction, says that they are still the same.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from replicator.errors import TableError, TargetConflict
+from replicator.errors import TableError
 from replicator.folding import history_and_soft_delete, keyless, unchanged_values
 from replicator.folding.fold import fold
 from replicator.folding.kept_columns import carried

@@ -68,9 +68,7 @@ class Positions:
         known = [(name, kind) for name, kind in fields if kind is not None]
         if strange := [name for name, kind in fields if kind is None]:
             message = f"The target column {strange[0]} of {table} has a type that Tidemark did not create."
-            raise UnsupportedDdl(
-                message, table=str(table), remedy=DROP_COLUMN
-            )
+            raise UnsupportedDdl(message, table=str(table), remedy=DROP_COLUMN)
         _, applied, loaded, version, load, mode, item, kept = row
         at = Position(int(applied), int(loaded), int(version), load, Mode(mode), item)
         return OpenTable(table, at, known, frozenset(json.loads(kept)))
