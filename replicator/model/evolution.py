@@ -67,4 +67,4 @@ def overwritten_columns(
     """
     renamed_to = {name for before, name in renamed.items() if before in old.names and name in old.names}
     taken = {name for name in renamed_to if name not in renamed}
-    return ((kept & set(old.names)) | taken) & set(new.names)
+    return (set(kept) & set(old.names) | taken) & set(new.names)
