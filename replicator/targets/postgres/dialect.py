@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from replicator.errors import UnsupportedDdl
 from replicator.model.schema import OPERATION, SEQUENCE
-from replicator.model.types import DataType, decimal
+from replicator.model.types import DataType, Kind, decimal
 from replicator.sources.postgres.config import MAX_NAME
 from replicator.sources.postgres.connection import literal, quoted
 from replicator.targets.base import TargetTable
@@ -29,7 +29,7 @@ STAGE, INDEX = "_tidemark_stage_", "tidemark_key_"
 SYSTEM_COLUMNS = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
 _NUMERIC = re.compile(r"numeric\((\d+),(\d+)\)")
 _KINDS = {name: DataType(kind) for kind, name in NAMES.items()}
-_BY_INDEX = frozenset({"text", "bytea"})  # of unbounded length, which a B-tree does not take
+_UNBOUNDED = frozenset({Kind.STRING, Kind.BINARY})  # a B-tree takes no long ones
 
 
 class PostgresDialect(Dialect):
@@ -106,7 +106,7 @@ class PostgresDialect(Dialect):
     def _index(self, session: Session, table: TargetTable, key: Sequence[str]) -> None:
         """A B-tree; over a column of unbounded length a hash of it, whatever other columns the key has."""
         kinds = dict(self.columns(session, table) or ())
-        long = [name for name in key if (kind := kinds[name]) is None or self.type_name(kind).split()[0] in _BY_INDEX]
+        long = [name for name in key if (kind := kinds[name]) is None or kind.kind in _UNBOUNDED]
         how = f"USING hash ({quoted(long[0])})" if long else f"({self.listed(key)})"
         session.execute(f"CREATE INDEX {INDEX}{uuid.uuid4().hex[:16]} ON {self.place(table)} {how}")
 

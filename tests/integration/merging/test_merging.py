@@ -174,7 +174,7 @@ def test_columns_that_the_source_no_longer_has_keep_their_values(copies: Copies,
     kept = {row[0]: row[1] for row in now}
     assert kept == ({1: None, 2: "b", 3: None} if mode is Mode.HISTORY else {1: "a", 2: "b", 3: None})
     copies.target.apply(table, Evolve(KEYED, 3))  # the source has it again: another column
-    assert {row[1] for row in copies.rows(table)} == {None}
+    assert not {"a", "b"} & {value for row in copies.rows(table) for value in row}
 
 
 def test_a_renamed_column_keeps_its_values_and_another_one_of_its_name_has_none(copies: Copies) -> None:

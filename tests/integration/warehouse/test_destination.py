@@ -12,7 +12,8 @@ from replicator.errors import ConfigurationError
 from replicator.sources.base import CheckStatus
 from replicator.targets.base import Drop
 from replicator.targets.iceberg.destination import NO_LAKE
-from replicator.targets.postgres.config import place
+from replicator.targets.postgres.config import destination, place
+from replicator.targets.postgres.inspection import examples
 from replicator.targets.postgres.kind import POSTGRES
 from tests.integration.warehouse.copies import PostgresCopies
 from tests.staged import insert, schema_of
@@ -124,7 +125,8 @@ def test_the_example_of_psql_reads_the_table_and_has_no_secret(one: PostgresCopi
     report = POSTGRES.report(one.settings, NO_LAKE, table.namespace, table.name)
     assert report is not None
     texts = {example.engine: example.text for example in report.examples}
-    assert one.server.password not in str(texts)
+    hidden = destination({**one.settings, "password": "s3cr3t-and-unique"})
+    assert "s3cr3t-and-unique" not in str(examples(hidden, table))
     command, sql = texts["psql"].split("\n\n")
     programs = one.server._programs()
     psql = programs / "psql"
@@ -143,4 +145,4 @@ def test_a_place_tells_servers_and_databases_apart() -> None:
     assert place({**base, "host": "DB.example", "database": "d", "port": "6432"}) == "db.example:6432/d"
     assert place({}) == ""
     with pytest.raises(ConfigurationError, match="no host"):
-        POSTGRES.valid({})
+        POSTGRES.valid({"database": "d"})

@@ -278,7 +278,7 @@ def test_each_answer_is_a_sentence_with_a_remedy(
     one: PostgresCopies, state: str, kind: type[TidemarkError], told: str
 ) -> None:
     session = PostgresSession(destination(one.settings).server)
-    raised = f"DO $$ BEGIN RAISE EXCEPTION 'what it says' USING ERRCODE = '{state}', DETAIL = 'a row'; END $$"
+    raised = f"DO $$ BEGIN RAISE EXCEPTION 'what it says' USING ERRCODE = '{state}', DETAIL = 'values of it'; END $$"
     try:
         with pytest.raises(TidemarkError) as found:
             session.execute(raised)
@@ -287,7 +287,7 @@ def test_each_answer_is_a_sentence_with_a_remedy(
     assert type(found.value) is kind
     assert told in found.value.message
     assert "what it says" in found.value.message
-    assert "a row" not in found.value.message
+    assert "values of it" not in found.value.message
     assert found.value.remedy
     assert found.value.retryable == (not issubclass(kind, TableError))
 
