@@ -23,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from testing.workload.histories import MEDIUM, SMALL, generate
+from testing.workload.mysql import kinds
 from testing.workload.shrinker import shrink
 from testing.workload.workload import History
 from tests.crash.harness import Stand
@@ -146,6 +147,8 @@ class Run:
 
     def _one(self, number: int, plan: Plan) -> None:
         size = MEDIUM if number % 10 == 9 else SMALL
+        if self.options.catalog == "postgres":
+            kinds.NUL = "nul"
         history = generate(
             self.seed * 100_003 + number, self.options.source, size, self.stand.source.version,
             unkilled="source killed" not in plan.outer, caseless=self.stand.caseless,

@@ -21,6 +21,7 @@ from replicator.sources.postgres.connection import (
     quoted,
 )
 from replicator.sources.postgres.connection import cancel as cancel_at_server
+from replicator.targets.base import TargetTable
 from replicator.targets.postgres.copy_text import encoded
 from replicator.targets.postgres.failures import explained
 
@@ -76,10 +77,10 @@ class PostgresSession:
         arrays = [_array(list(column), kind) for column, kind in zip(columns, schema.types, strict=True)]
         return pa.table(arrays, schema=schema)
 
-    def load(self, place: str, rows: pa.Table) -> int:
+    def load(self, place: str, rows: pa.Table, table: TargetTable) -> int:
         """See `Session`."""
         names = ", ".join(map(quoted, rows.column_names))
-        for lines in encoded(rows, place):
+        for lines in encoded(rows, str(table)):
             with self._asking() as cursor:
                 cursor.copy_expert(f"COPY {place} ({names}) FROM STDIN", io.BytesIO(lines), 1 << 20)
         return int(rows.num_rows)

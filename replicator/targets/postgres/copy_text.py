@@ -18,12 +18,12 @@ _SPECIAL = r"[\\\t\n\r]"
 _TEXT = pa.large_string()
 
 
-def encoded(rows: pa.Table, place: str) -> Iterator[memoryview]:
-    """Lines of text.  ValueDoesNotFit for a value that Postgres has not.  place: the table, for messages."""
+def encoded(rows: pa.Table, table: str) -> Iterator[memoryview]:
+    """Lines of text.  ValueDoesNotFit for a value that Postgres has not.  table: for messages."""
     size = max(1, rows.num_rows * CHUNK // max(rows.nbytes, 1))
     for first in range(0, rows.num_rows, size):
         part = rows.slice(first, size)
-        columns = [_text(name, part.column(name), place) for name in part.column_names]
+        columns = [_text(name, part.column(name), table) for name in part.column_names]
         lines = pc.binary_join_element_wise(*columns, pa.scalar("\t", _TEXT))
         whole = pc.binary_join_element_wise(lines, pa.scalar("", _TEXT), pa.scalar("\n", _TEXT))
         for chunk in whole.chunks if isinstance(whole, pa.ChunkedArray) else [whole]:
@@ -33,7 +33,7 @@ def encoded(rows: pa.Table, place: str) -> Iterator[memoryview]:
                 yield memoryview(values)[int(bounds[0]) : int(bounds[-1])]
 
 
-def _text(name: str, column: pa.ChunkedArray, place: str) -> pa.Array:
+def _text(name: str, column: pa.ChunkedArray, table: str) -> pa.Array:
     """One column, never null."""
     kind, values = column.type, column.combine_chunks()
     if isinstance(values, pa.ChunkedArray):
@@ -41,17 +41,17 @@ def _text(name: str, column: pa.ChunkedArray, place: str) -> pa.Array:
     if pa.types.is_binary(kind):
         texts = pa.array([None if one is None else f"\\\\x{one.hex()}" for one in values.to_pylist()], _TEXT)
     elif pa.types.is_string(kind):
-        texts = _escaped(name, values.cast(_TEXT), place)
+        texts = _escaped(name, values.cast(_TEXT), table)
     else:
         if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
-            _check_years(name, values, place)
+            _check_years(name, values, table)
         texts = values.cast(pa.string()).cast(_TEXT)
     return texts.fill_null(NULL)
 
 
-def _escaped(name: str, values: pa.Array, place: str) -> pa.Array:
+def _escaped(name: str, values: pa.Array, table: str) -> pa.Array:
     if pc.any(pc.match_substring(values, "\0")).as_py():
-        message = f"The column {name} of {place} has a text with a NUL character, which Postgres cannot store."
+        message = f"The column {name} of {table} has a text with a NUL character, which Postgres cannot store."
         remedy = "Remove the character in the source, or exclude the column; then resnapshot the table."
         raise ValueDoesNotFit(message, remedy=remedy, column=name)
     if pc.any(pc.match_substring_regex(values, _SPECIAL)).as_py():
@@ -60,7 +60,7 @@ def _escaped(name: str, values: pa.Array, place: str) -> pa.Array:
     return values
 
 
-def _check_years(name: str, values: pa.Array, place: str) -> None:
+def _check_years(name: str, values: pa.Array, table: str) -> None:
     """Sources have none beyond; Arrow would write such years in a form of its own."""
     whole = values.cast(pa.timestamp("us")) if pa.types.is_timestamp(values.type) else values
     low, high = (
@@ -71,5 +71,5 @@ def _check_years(name: str, values: pa.Array, place: str) -> None:
     limits = pa.scalar(low, whole.type), pa.scalar(high, whole.type)
     outside = pc.or_(pc.less(whole, limits[0]), pc.greater(whole, limits[1]))
     if pc.any(outside).as_py():
-        message = f"The column {name} of {place} has a time before the year 1 or after the year 9999."
+        message = f"The column {name} of {table} has a time before the year 1 or after the year 9999."
         raise ValueDoesNotFit(message, column=name)

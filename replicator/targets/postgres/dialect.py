@@ -161,7 +161,7 @@ class PostgresDialect(Dialect):
             f" SELECT {self.listed(names)}{more} FROM {self.place(table)} WITH NO DATA"
         )
         stages.append(stage)
-        session.load(stage, rows)
+        session.load(stage, rows, table)
         session.execute(f"ANALYZE {stage}")
         return stage
 

@@ -104,13 +104,13 @@ class RowChanges:
             if table.mode is not Mode.CHANGELOG:
                 self.positions.move(session, table, after)
                 deleted = session.execute(f"DELETE FROM {place}")
-                inserted = self._load(session, place, rows)
+                inserted = self._load(session, table, rows)
             else:
                 over = session.query(f"SELECT 1 FROM {place} LIMIT 1")
-                inserted = self._load(session, place, rows)
+                inserted = self._load(session, table, rows)
                 if over:
                     marker = changelog.marker(change.applied, change.applied + 1, EventKind.SWEEP)
-                    self._load(session, place, [marker])
+                    self._load(session, table, [marker])
                 self.positions.move(session, table, after)
         return "replace", Counts(inserted, 0, deleted)
 
@@ -134,7 +134,7 @@ class RowChanges:
                 return "delete", Counts(deleted=session.execute(f"DELETE FROM {place} WHERE {SEQUENCE} < {below}"))
             case Mode.CHANGELOG:
                 marker = changelog.marker(change.upto, change.below, change.operation, change.at)
-                return "append", Counts(session.load(place, marker))
+                return "append", Counts(session.load(place, marker, table.name))
             case Mode.SOFT_DELETE:
                 ends = f"{DELETED} = TRUE, {DELETED_AT} = {at} WHERE NOT {DELETED}"
             case Mode.HISTORY:
@@ -146,12 +146,13 @@ class RowChanges:
         """Nobody sees the rows before the commit, and nobody waits for the position while they are sent."""
         reach("apply.stage.before")
         with published(session):
-            count = self._load(session, self.dialect.place(table.name), rows)
+            count = self._load(session, table, rows)
             self.positions.move(session, table, after)
         return count
 
-    def _load(self, session: Session, place: str, rows: Iterable[pa.Table]) -> int:
-        return sum(session.load(place, one) for one in rows)
+    def _load(self, session: Session, table: OpenTable, rows: Iterable[pa.Table]) -> int:
+        place = self.dialect.place(table.name)
+        return sum(session.load(place, one, table.name) for one in rows)
 
     def _read(self, segments: Sequence[Segment], schema: TableSchema, above: int, mode: Mode) -> Iterator[pa.Table]:
         for segment in segments:

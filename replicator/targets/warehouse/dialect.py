@@ -34,8 +34,10 @@ class Session(Protocol):
         """All rows of a result, under the columns of `schema` by their places."""
         ...
 
-    def load(self, place: str, rows: pa.Table) -> int:
+    def load(self, place: str, rows: pa.Table, table: TargetTable) -> int:
         """Append rows to a table (its place as the dialect writes it) by their columns' names; their number.
+
+        table: whose rows they are, for messages.
 
         Raises ValueDoesNotFit.
         """

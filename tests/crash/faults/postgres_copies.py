@@ -22,6 +22,8 @@ AWAY_SECONDS = (0.3, 3.0)
 LOCK_SECONDS = (0.5, 3.0)
 TROUBLES = ("cut", "cut", "cut", "cancel", "cancel", "lock", "fast restart", "crash")
 OURS = "usename = current_user AND application_name = 'tidemark' AND pid <> pg_backend_pid()"
+# What Postgres cannot store, whatever Tidemark does: texts with NUL (a change of bytes into text makes some), long names.
+REFUSED = ("NUL character", "more than 63 bytes")
 COLUMNS = {KEYED: ("id", "v", "amount", "stamp"), KEYLESS: ("t", "n")}
 
 
@@ -34,6 +36,7 @@ class PostgresCopies:
         """breaking: held while anything is broken."""
         self.server = EmbeddedPostgresSource(folder, options={"wal_level": "replica"})
         self.made = Counter[str]()
+        self.warehouse = folder.with_name("no-files").as_uri()  # the tables are no folders
         self._breaking, self._over, self._quiet = breaking, threading.Event(), 0
 
     @property
