@@ -22,7 +22,7 @@ AWAY_SECONDS = (0.3, 3.0)
 LOCK_SECONDS = (0.5, 3.0)
 TROUBLES = ("cut", "cut", "cut", "cancel", "cancel", "lock", "fast restart", "crash")
 OURS = "usename = current_user AND application_name = 'tidemark' AND pid <> pg_backend_pid()"
-# What Postgres cannot store, whatever Tidemark does: texts with NUL (a change of bytes into text makes some), long names.
+# What Postgres cannot store, whatever Tidemark does: texts with NUL (bytes that become a text have some), long names.
 REFUSED = ("NUL character", "more than 63 bytes")
 COLUMNS = {KEYED: ("id", "v", "amount", "stamp"), KEYLESS: ("t", "n")}
 
