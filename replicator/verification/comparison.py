@@ -35,7 +35,6 @@ from replicator.verification.model import (
 )
 from replicator.verification.modes import CHANGELOG, HISTORY, in_mode, version_problems
 from replicator.verification.parts import foreign_values, narrowed
-from replicator.verification.postgres.target import open_table as open_postgres_table
 from replicator.verification.selected_rows import TakenReader
 from replicator.verification.sides import target_rows, write_rows, write_source, write_target
 from replicator.verification.source import OpenReader, SourceTable
@@ -136,6 +135,9 @@ class _Comparison:
         if self._catalog is not None:
             return open_table(self._catalog, pair)
         if isinstance(self._target, DatabaseConfig):
+            # Not before it is needed: what psycopg2 makes of a type is known once Django is there.
+            from replicator.verification.postgres.target import open_table as open_postgres_table  # noqa: PLC0415
+
             return open_postgres_table(self._target, pair)
         from replicator.verification.delta import open_table as open_delta_table  # noqa: PLC0415 - delta-rs
 

@@ -102,11 +102,11 @@ def _report(settings: Settings, own: LakeCatalog, namespace: str, name: str) -> 
     return report(destination(settings), TargetTable(namespace, name))
 
 
-def _preview(settings: Settings, own: LakeCatalog, namespace: str, name: str, rows: int) -> Preview | None:
+def _preview(settings: Settings, own: LakeCatalog, table: TargetTable, rows: int) -> Preview | None:
     from replicator.targets.postgres.inspection import preview  # noqa: PLC0415
 
     del own
-    return preview(destination(settings), TargetTable(namespace, name), rows)
+    return preview(destination(settings), table, rows)
 
 
 def _verification(settings: Settings, own: LakeCatalog) -> DatabaseConfig:

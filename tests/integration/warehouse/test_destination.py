@@ -109,13 +109,13 @@ def test_a_tables_page_has_its_figures_and_rows(one: PostgresCopies) -> None:
     assert (report.rows, report.columns, report.files) == (60, 3, 0)
     size = one.query("SELECT pg_total_relation_size(%s::regclass)", one.place(table))[0][0]
     assert report.bytes == size
-    shown = POSTGRES.preview(one.settings, NO_LAKE, table.namespace, table.name, 50)
+    shown = POSTGRES.preview(one.settings, NO_LAKE, table, 50)
     assert shown is not None
     assert (list(shown.columns), len(shown.rows)) == (["id", "v", "b", "_sequence_num"], 50)
     assert shown.rows[20][1] == "x" * 200 + "…"
     one.target.apply(table, Drop())
     assert POSTGRES.report(one.settings, NO_LAKE, table.namespace, table.name) is None
-    assert POSTGRES.preview(one.settings, NO_LAKE, table.namespace, table.name, 5) is None
+    assert POSTGRES.preview(one.settings, NO_LAKE, table, 5) is None
 
 
 def test_the_example_of_psql_reads_the_table_and_has_no_secret(one: PostgresCopies) -> None:
