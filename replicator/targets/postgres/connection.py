@@ -68,7 +68,8 @@ class PostgresSession:
         """See `Session`."""
         with self._asking() as cursor:
             cursor.execute(sql)
-            return cursor.fetchall()
+            found: list[tuple[Any, ...]] = cursor.fetchall()
+            return found
 
     def read(self, sql: str, schema: pa.Schema) -> pa.Table:
         """See `Session`."""

@@ -99,8 +99,10 @@ class Positions:
         It is locked from here to the end of the transaction.
         """
         old, said = table.position, _values(at)
-        values = dict(zip(_NAMES[2:], [*said, json.dumps(sorted(table.kept if kept is None else kept))], strict=True))
-        before = {
+        values: dict[str, str | int] = dict(
+            zip(_NAMES[2:], [*said, json.dumps(sorted(table.kept if kept is None else kept))], strict=True)
+        )
+        before: dict[str, str | int] = {
             "table_name": table.name.name, "owner": self._replicator, "applied": old.applied, "loaded": old.loaded,
             "schema_version": old.schema_version, "load": old.load,
         }  # fmt: skip

@@ -130,7 +130,7 @@ def _condition(wanted: BooleanExpression) -> tuple[str, list[Any]]:
         (left, some), (right, more) = _condition(wanted.left), _condition(wanted.right)
         return f"({left} {'AND' if isinstance(wanted, And) else 'OR'} {right})", [*some, *more]
     test, values = _TESTS[type(wanted)](wanted)
-    return f"{_quoted(wanted.term.name).replace('%', '%%')} {test}", values  # type: ignore[attr-defined]
+    return f"{_quoted(wanted.term.name).replace('%', '%%')} {test}", values
 
 
 _TESTS: Mapping[type[BooleanExpression], Callable[[Any], tuple[str, list[Any]]]] = {
