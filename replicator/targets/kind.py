@@ -124,6 +124,7 @@ class TargetKind:
     clean: deletes what was dropped and whose time (seconds since 1970) has come, and returns its number.
     test_note: what the check leaves and changes, where it does.
     proof: on what its tests run, in a sentence that begins with the label, where that is to be known before a start.
+    refused_column: why no column can have a name, in a sentence; empty where one can.
     verification: how verification reaches its tables (`Capabilities.verified`).
     compare: how its copy is compared with the source, in a sentence, where verification cannot.
     """
@@ -152,6 +153,7 @@ class TargetKind:
     verification: Callable[[Settings, LakeCatalog], TargetConfig] | None = None
     compare: str = ""
     proof: str = ""
+    refused_column: Callable[[str], str] = lambda _: ""
     test_note: str = ""
     guide: str = ""
 

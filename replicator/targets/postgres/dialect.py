@@ -14,11 +14,10 @@ import pyarrow as pa
 from replicator.errors import UnsupportedDdl
 from replicator.model.schema import OPERATION, SEQUENCE
 from replicator.model.types import DataType, Kind, decimal
-from replicator.sources.postgres.config import MAX_NAME
 from replicator.sources.postgres.connection import literal, quoted
 from replicator.targets.base import TargetTable
 from replicator.targets.postgres.config import PostgresDestination
-from replicator.targets.postgres.kind import NAMES, TEXT, postgres_type
+from replicator.targets.postgres.kind import NAMES, TEXT, postgres_type, refused_column
 from replicator.targets.warehouse.dialect import DELETE, POSITIONS, Columns, Dialect, Session
 from replicator.targets.warehouse.position import FIELDS
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from replicator.targets.postgres.connection import PostgresSession
 
 STAGE, INDEX = "_tidemark_stage_", "tidemark_key_"
-SYSTEM_COLUMNS = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
 _NUMERIC = re.compile(r"numeric\((\d+),(\d+)\)")
 _KINDS = {name: DataType(kind) for kind, name in NAMES.items()}
 _UNBOUNDED = frozenset({Kind.STRING, Kind.BINARY})  # a B-tree takes no long ones
@@ -60,14 +58,9 @@ class PostgresDialect(Dialect):
 
     def check_columns(self, names: Iterable[str], table: str) -> None:
         for name in names:
-            if len(name.encode()) > MAX_NAME:
-                why = f"has more than {MAX_NAME} bytes in UTF-8, which Postgres cuts off"
-            elif name in SYSTEM_COLUMNS:
-                why = "is the name of a system column of Postgres"
-            else:
-                continue
-            message = f"The column name {name} of {table} {why}."
-            raise UnsupportedDdl(message, table=table, remedy="Exclude the column from the replicator.")
+            if why := refused_column(name):
+                message = f"The column {name} of {table} cannot be written. {why}"
+                raise UnsupportedDdl(message, table=table, remedy="Exclude the column from the replicator.")
 
     def columns(self, session: Session, table: TargetTable) -> list[tuple[str, DataType | None]] | None:
         found = session.query(

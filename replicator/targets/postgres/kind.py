@@ -47,6 +47,7 @@ NAMES = {
     Kind.TIMESTAMP_NTZ: "timestamp without time zone",
     Kind.TIMESTAMP: "timestamp with time zone",
 }
+SYSTEM_COLUMNS = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
 NUL_NOTE = "A text with a NUL character, which Postgres cannot store, stops the table."
 
 
@@ -55,6 +56,13 @@ def postgres_type(kind: DataType) -> str:
     if kind.kind is Kind.DECIMAL:
         return f"numeric({kind.precision},{kind.scale})"
     return f'{TEXT} COLLATE pg_catalog."C"' if kind.kind is Kind.STRING else NAMES[kind.kind]
+
+
+def refused_column(name: str) -> str:
+    """See `TargetKind`."""
+    if len(name.encode()) > MAX_NAME:
+        return f"Its name has more than {MAX_NAME} bytes in UTF-8, which Postgres cuts off."
+    return "Its name is that of a system column of Postgres." if name in SYSTEM_COLUMNS else ""
 
 
 def _types(kind: DataType) -> TypeSupport:
@@ -121,6 +129,7 @@ POSTGRES = TargetKind(
     "postgres",
     "PostgreSQL",
     "Tables in the schemas of a PostgreSQL database, version 13 or later.",
+    refused_column=refused_column,
     proof="Proven: every test of a target runs on real servers.",
     open=_open,
     capabilities=CAPABILITIES,

@@ -17,12 +17,16 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
+from replicator.targets.postgres.kind import POSTGRES
 from tests.integration.pipeline.lab import Lab
 from webapp.console.definitions.apply import apply
 from webapp.console.definitions.export import export
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 from webapp.replicators import services
 from webapp.replicators.models import ReplicatorTable
+from webapp.replicators.options import ReplicatorOptions
+from webapp.replicators.selection.assessment import assess
+from webapp.replicators.selection.entries import SelectionEntry
 
 pytestmark = [
     pytest.mark.integration,
@@ -164,6 +168,8 @@ def test_pages_and_api_show_the_table_and_what_to_paste(
     kinds = {one["name"]: one for one in browser.get("/api/v1/destination-kinds/").json()}
     assert kinds["postgres"]["capabilities"]["verified"] is True
     assert kinds["postgres"]["proof"].startswith("Proven")
+    long = "ä" * 32
+    lab.execute(f"CREATE TABLE refused (id INT PRIMARY KEY, {long} INT, ctid INT)")
     body = {
         "name": lab.name, "connection": lab.connection().pk, "destination": made.json()["id"],
         "selection": [{"database": lab.database, "table": "t"}],
@@ -179,3 +185,11 @@ def test_pages_and_api_show_the_table_and_what_to_paste(
     shown = browser.get(reverse("replicators:table_preview", args=[table.replicator_id, table.pk])).content.decode()
     assert "1.50" in shown
     assert browser.get(reverse("destinations:guide", args=["postgres"])).status_code == 200
+    connection = lab.connection()
+    assessed = assess(
+        connection=connection, selection=[SelectionEntry(lab.database, "refused")], options=ReplicatorOptions(),
+        target=POSTGRES, settings=settings(postgres_source),
+    )  # fmt: skip
+    notes = {column.name: (column.support, column.note) for column in assessed[0].columns}
+    assert notes[long] == ("none", "Its name has more than 63 bytes in UTF-8, which Postgres cuts off.")
+    assert notes["ctid"] == ("none", "Its name is that of a system column of Postgres.")
