@@ -31,6 +31,7 @@ _MEANINGS: Mapping[str, tuple[type[TidemarkError], str, str]] = {
     "40001": (TargetConflict, "was overtaken by another transaction", AGAIN),
     "40P01": (TargetConflict, "met a deadlock", AGAIN),
     "23505": (TargetConflict, "met a row that another worker has put in", AGAIN),
+    "42P07": (TargetConflict, "has the table already, which another worker has made", AGAIN),
     "55P03": (
         TargetError,
         "waited in vain for a lock",

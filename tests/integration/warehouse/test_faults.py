@@ -262,6 +262,7 @@ def test_definitions_change_with_their_position_or_not_at_all(one: PostgresCopie
         ("40001", TargetConflict, "overtaken"),
         ("40P01", TargetConflict, "deadlock"),
         ("23505", TargetConflict, "another worker"),
+        ("42P07", TargetConflict, "another worker"),
         ("53100", StorageFull, "no space left"),
         ("53300", TargetError, "no connection free"),
         ("25006", TargetError, "read-only"),
