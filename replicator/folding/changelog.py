@@ -7,6 +7,7 @@ old key comes first. A DELETE has the values of its before image (all of them, o
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,9 @@ import pyarrow.compute as pc
 
 from replicator.folding import key_moves
 from replicator.model.change import Operation
+from replicator.model.mode import BELOW
 from replicator.model.schema import BEFORE, COMMIT_TS, OPERATION, SEQUENCE, UNCHANGED, TableSchema
+from replicator.state.journal import EventKind
 
 
 def wanted(schema: TableSchema) -> list[str]:
@@ -41,6 +44,22 @@ def in_arrow(changes: pa.RecordBatch, schema: TableSchema) -> pa.Table:
     if schema.partial:
         columns[UNCHANGED] = pc.if_else(mask, pa.scalar(None, pa.string()), _named(table.column(UNCHANGED), schema))
     return pa.table(columns)
+
+
+def marker(upto: int, below: int, operation: str, at: datetime | None = None) -> pa.Table:
+    """A TRUNCATE or a sweep, whose number is `upto`: a row without values.  What is below `below` is over.
+
+    at: its time in the source; a sweep has none.
+    """
+    told = at.astimezone(UTC) if at is not None and operation != EventKind.SWEEP else None
+    return pa.table(
+        {
+            SEQUENCE: pa.array([upto], pa.int64()),
+            OPERATION: pa.array([str(operation)]),
+            COMMIT_TS: pa.array([told], pa.timestamp("us", tz="UTC")),
+            BELOW: pa.array([below], pa.int64()),
+        }
+    )
 
 
 def _named(places: pa.ChunkedArray, schema: TableSchema) -> pa.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from replicator.model.schema import Column, TableSchema
@@ -55,3 +56,15 @@ def plan_evolution(
     return EvolutionPlan(
         tuple(renames.items()), (*gone, *before), tuple(added), tuple(widened), tuple(replaced), new.names
     )
+
+
+def overwritten_columns(
+    old: TableSchema, kept: AbstractSet[str], new: TableSchema, renamed: Mapping[str, str]
+) -> set[str]:
+    """Columns whose name is another column's from now on; their old values are not the new column's, so they go.
+
+    They are kept ones (that the source had dropped) which it has again, and a dropped one whose name another was given.
+    """
+    renamed_to = {name for before, name in renamed.items() if before in old.names and name in old.names}
+    taken = {name for name in renamed_to if name not in renamed}
+    return (set(kept) & set(old.names) | taken) & set(new.names)

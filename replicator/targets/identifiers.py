@@ -19,11 +19,13 @@ def digest(text: str) -> str:
 class IdentifierPolicy:
     """One for each kind of target; the rest of Tidemark makes no name by itself.
 
-    max_length: characters of a namespace or a table's name; illegal: a character class of what is replaced by `_`;
+    max_length: characters of a namespace or a table's name; max_bytes: of it in UTF-8 (0: any);
+    illegal: a character class of what is replaced by `_`;
     fold: names with one result are one name to the target; reserved: folded names that no table can have.
     """
 
     max_length: int = MAX_NAME_LENGTH
+    max_bytes: int = 0
     illegal: str = ""
     fold: Callable[[str], str] = str
     reserved: frozenset[str] = frozenset()
@@ -34,16 +36,23 @@ class IdentifierPolicy:
         So different names of the source are different names of the target, whatever came before or comes later.
         """
         plain = re.sub(self.illegal, "_", wanted) if self.illegal else wanted
-        plain = self.fold(plain)[: self.max_length]
+        plain = self._cut(self.fold(plain))
         if plain == wanted and plain not in self.reserved:
             return plain
         end = f"_{digest(wanted)}"
-        return plain[: self.max_length - len(end)] + end
+        return self._cut(plain, len(end)) + end
+
+    def _cut(self, name: str, room: int = 0) -> str:
+        """With room for so many more characters of one byte."""
+        name = name[: self.max_length - room]
+        return name.encode()[: self.max_bytes - room].decode(errors="ignore") if self.max_bytes else name
 
     def refusal(self, name: str) -> str:
         """Why a name that a user has chosen cannot be; empty where it can."""
         if not name or len(name) > self.max_length or not name.isprintable():
             return f"must be a string of 1 to {self.max_length} characters"
+        if self.max_bytes and len(name.encode()) > self.max_bytes:
+            return f"must have at most {self.max_bytes} bytes"
         if self.illegal and (found := re.search(self.illegal, name)):
             return f"cannot contain {found[0]!r}"
         if self.fold(name) != name:

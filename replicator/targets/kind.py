@@ -21,7 +21,7 @@ from replicator.targets.shared_settings import check_shared
 
 if TYPE_CHECKING:
     from replicator.targets.iceberg.jvm.session import SparkPool
-    from replicator.verification import CatalogConfig, DeltaConfig
+    from replicator.verification import TargetConfig
 
 Settings = Mapping[str, Any]
 CELL = 200  # characters of a value that a preview shows
@@ -70,6 +70,7 @@ class TableReport:
     """A table of the target as it is now.
 
     rows: that live; bytes: of data files and files of deletes; compacted_at: None where no compaction is known.
+    files: 0 of a table that is not made of files and has no snapshots.
     """
 
     location: str
@@ -122,6 +123,8 @@ class TargetKind:
     part's.  None: not there.
     clean: deletes what was dropped and whose time (seconds since 1970) has come, and returns its number.
     test_note: what the check leaves and changes, where it does.
+    proof: on what its tests run, in a sentence that begins with the label, where that is to be known before a start.
+    refused_column: why no column can have a name, in a sentence; empty where one can.
     verification: how verification reaches its tables (`Capabilities.verified`).
     compare: how its copy is compared with the source, in a sentence, where verification cannot.
     """
@@ -147,8 +150,10 @@ class TargetKind:
     report: Callable[[Settings, LakeCatalog, str, str], TableReport | None] | None = None
     preview: Callable[[Settings, LakeCatalog, TargetTable, int], Preview | None] | None = None
     clean: Callable[[Opening, float], int] | None = None
-    verification: Callable[[Settings, LakeCatalog], CatalogConfig | DeltaConfig] | None = None
+    verification: Callable[[Settings, LakeCatalog], TargetConfig] | None = None
     compare: str = ""
+    proof: str = ""
+    refused_column: Callable[[str], str] = lambda _: ""
     test_note: str = ""
     guide: str = ""
 

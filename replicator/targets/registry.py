@@ -8,8 +8,9 @@ from replicator.targets.delta.kind import DELTA
 from replicator.targets.iceberg.kind import ICEBERG
 from replicator.targets.kafka.kind import KAFKA
 from replicator.targets.kind import Opening, TargetKind
+from replicator.targets.postgres.kind import POSTGRES
 
-KINDS: dict[str, TargetKind] = {kind.name: kind for kind in (ICEBERG, DELTA, KAFKA)}
+KINDS: dict[str, TargetKind] = {kind.name: kind for kind in (ICEBERG, DELTA, POSTGRES, KAFKA)}
 DEFAULT = ICEBERG.name
 
 

@@ -3,6 +3,7 @@
 from replicator.verification.comparison import compare
 from replicator.verification.model import (
     CatalogConfig,
+    DatabaseConfig,
     DeltaConfig,
     DifferenceKind,
     Options,
@@ -10,12 +11,14 @@ from replicator.verification.model import (
     SourceConfig,
     TablePair,
     TableReport,
+    TargetConfig,
 )
 from replicator.verification.selection import SelectionLine, absent_tables
 from replicator.verification.source import OpenReader
 
 __all__ = [
     "CatalogConfig",
+    "DatabaseConfig",
     "DeltaConfig",
     "DifferenceKind",
     "OpenReader",
@@ -25,6 +28,7 @@ __all__ = [
     "SourceConfig",
     "TablePair",
     "TableReport",
+    "TargetConfig",
     "absent_tables",
     "compare",
 ]

@@ -24,12 +24,14 @@ from replicator.verification.computed_columns import UNCHECKED
 from replicator.verification.digests import MARSHAL_VERSION, Row, difference, duplicates
 from replicator.verification.model import (
     CatalogConfig,
+    DatabaseConfig,
     DeltaConfig,
     DifferenceKind,
     Options,
     RowDifference,
     TablePair,
     TableReport,
+    TargetConfig,
 )
 from replicator.verification.modes import CHANGELOG, HISTORY, in_mode, version_problems
 from replicator.verification.parts import foreign_values, narrowed
@@ -41,7 +43,7 @@ from replicator.verification.target import PinnedTable, key_filter, open_catalog
 
 def compare(
     source: OpenReader,
-    target: CatalogConfig | DeltaConfig,
+    target: TargetConfig,
     tables: Sequence[TablePair],
     options: Options | None = None,
 ) -> list[TableReport]:
@@ -114,7 +116,7 @@ class _Check:
 
 
 class _Comparison:
-    def __init__(self, source: OpenReader, target: CatalogConfig | DeltaConfig, options: Options) -> None:
+    def __init__(self, source: OpenReader, target: TargetConfig, options: Options) -> None:
         self._options = options
         self._target = target
         self._catalog: Catalog | None = open_catalog(target) if isinstance(target, CatalogConfig) else None
@@ -132,6 +134,11 @@ class _Comparison:
         """The table as it is now.  Raises TargetError where it does not exist."""
         if self._catalog is not None:
             return open_table(self._catalog, pair)
+        if isinstance(self._target, DatabaseConfig):
+            # Not before it is needed: what psycopg2 makes of a type is known once Django is there.
+            from replicator.verification.postgres.target import open_table as open_postgres_table  # noqa: PLC0415
+
+            return open_postgres_table(self._target, pair)
         from replicator.verification.delta import open_table as open_delta_table  # noqa: PLC0415 - delta-rs
 
         assert isinstance(self._target, DeltaConfig)

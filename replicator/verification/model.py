@@ -49,6 +49,16 @@ class DeltaConfig:
 
 
 @dataclass(frozen=True)
+class DatabaseConfig:
+    """Tables of a Postgres database, which is read as a source is."""
+
+    server: SourceConfig
+
+
+TargetConfig = CatalogConfig | DeltaConfig | DatabaseConfig
+
+
+@dataclass(frozen=True)
 class TablePair:
     """A source table and its copy.  `key`: columns that tell rows apart; empty: compared as a multiset.
 

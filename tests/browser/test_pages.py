@@ -46,6 +46,7 @@ def pages(made: Installation) -> list[str]:
         "/destinations/",
         "/destinations/new/?kind=kafka",
         "/destinations/new/?kind=iceberg",
+        "/destinations/new/?kind=postgres",
         "/destinations/guide/kafka/",
         "/account/tokens/",
         "/users/",

@@ -23,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from testing.workload.histories import MEDIUM, SMALL, generate
+from testing.workload.mysql import kinds
 from testing.workload.shrinker import shrink
 from testing.workload.workload import History
 from tests.crash.harness import Stand
@@ -78,7 +79,10 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--version", default="", help="of Postgres: 13 to 18, by default 17; of MariaDB: 10.11, by default 11.4"
     )
     parser.add_argument(
-        "--catalog", choices=("built_in", "rest", "glue", "delta"), default="built_in", help="which has the copies"
+        "--catalog",
+        choices=("built_in", "rest", "glue", "delta", "postgres"),
+        default="built_in",
+        help="which has the copies",
     )
     parser.add_argument(
         "--store", choices=("file", "s3"), default="file", help="where the copies are; not of built_in; of glue: s3"
@@ -150,6 +154,8 @@ class Run:
 
     def _one(self, number: int, plan: Plan) -> None:
         size = MEDIUM if number % 10 == 9 else SMALL
+        if self.options.catalog == "postgres":
+            kinds.NUL = "nul"
         history = generate(
             self.seed * 100_003 + number, self.options.source, size, self.stand.source.version,
             unkilled="source killed" not in plan.outer, caseless=self.stand.caseless,

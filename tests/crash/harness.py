@@ -23,6 +23,7 @@ from tests import java
 from tests.crash.delta_lake import DeltaLake
 from tests.crash.faults.catalog import GlueLake, RestLake
 from tests.crash.faults.lake import Lake
+from tests.crash.faults.postgres_copies import PostgresCopies
 from tests.crash.faults.store import S3Store
 from tests.crash.sources import SOURCES, SourceUnderTest, copied
 from webapp.embedded.postgres import EmbeddedPostgres
@@ -200,7 +201,7 @@ class Stand:
     ) -> None:
         """`source`: mariadb, mysql or postgres; `version` of the last, by default the embedded server's.
 
-        catalog: built_in, rest or glue, which has the copies; delta: Delta tables have them.
+        catalog: built_in, rest or glue, which has the copies; delta: Delta tables have them; postgres: a server.
         store: s3 for copies on S3; those of glue always are.
         neighbour: another program lives in the catalog.
 
@@ -258,14 +259,16 @@ class Stand:
         self.postgres.stop()
         self._keeper.shutdown()
 
-    def _lake(self, catalog: str, store: S3Store | None) -> Lake | None:
+    def _lake(self, catalog: str, store: S3Store | None) -> Lake | PostgresCopies | None:
+        if catalog == "postgres":
+            return PostgresCopies(self.folder / "copies", self._breaking)
         if catalog == "delta":
             return DeltaLake(self.folder / "delta", self._breaking, store)
         if catalog == "rest":
             return RestLake(self.folder / "rest", self._breaking, store)
         return GlueLake(self.folder / "glue", self._breaking, store) if catalog == "glue" and store else None
 
-    def _keep_lake(self, lake: Lake) -> None:
+    def _keep_lake(self, lake: Lake | PostgresCopies) -> None:
         lake.start()
         self._lake_there.set()
         lake.trouble()

@@ -24,7 +24,7 @@ from pyiceberg.catalog import Catalog
 from replicator.errors import TidemarkError, UnsupportedCharset
 from replicator.faults import Fault
 from replicator.targets.registry import DEFAULT, target_kind
-from replicator.verification import CatalogConfig, DeltaConfig, Options, compare
+from replicator.verification import CatalogConfig, Options, TargetConfig, compare
 from replicator.verification.target import open_catalog
 from testing.workload.runner import Player
 from testing.workload.workload import History
@@ -33,6 +33,7 @@ from tests.crash.delta_lake import DeltaLake, DeltaReader
 from tests.crash.faults.catalog import NAME
 from tests.crash.faults.errors import TEXT
 from tests.crash.faults.external_faults import Strikes, patiently
+from tests.crash.faults.postgres_copies import REFUSED, CopiesReader, PostgresCopies
 from tests.crash.faults.proxy import Proxy
 from tests.crash.harness import LEASE_SECONDS, Life, Stand
 from tests.crash.late_reader import LateReader
@@ -106,7 +107,7 @@ class Trial:
             reader = self._reader()
             late = LateReader(self._catalog, self.name, f"late {self.history.seed}")
             neighbour = self._neighbour()
-            neighbourly, iceberg = self.stand.neighbour, not isinstance(self.stand.lake, DeltaLake)
+            neighbourly, iceberg = self.stand.neighbour, not isinstance(self.stand.lake, DeltaLake | PostgresCopies)
             with (
                 self._beside(lambda: neighbour.live(lambda: self._over.is_set() or not neighbourly)),
                 self._beside(lambda: self._play(player)),
@@ -206,6 +207,8 @@ class Trial:
     def _reader(self) -> Looked:
         if isinstance(lake := self.stand.lake, DeltaLake):
             return DeltaReader(lake, self.name, self._writer)
+        if isinstance(lake, PostgresCopies):
+            return CopiesReader(lake, self.name, self._writer)
         return Reader(self._catalog, self.name, self._writer)
 
     def _catalog(self) -> Catalog:
@@ -213,7 +216,7 @@ class Trial:
         assert isinstance(config, CatalogConfig)
         return open_catalog(config)
 
-    def _lake(self) -> CatalogConfig | DeltaConfig:
+    def _lake(self) -> TargetConfig:
         """As readers open it."""
         return catalog_config() if self.stand.lake is None else self.stand.lake.reader()
 
@@ -408,6 +411,8 @@ class Trial:
         failed = [table for table in tables if table.state == "failed"]
         if "tables taken out and in again" in self.plan.outer:  # by a name that nothing has by then: rightly refused
             failed = [one for one in failed if one.name in there or one.error_code != "table_disappeared"]
+        if isinstance(self.stand.lake, PostgresCopies):
+            refused |= {table.name for table in failed if any(text in table.error_message for text in REFUSED)}
         for table in failed:
             if table.name not in refused and NEEDS_KEY not in table.error_message:
                 self._differ(f"{table} failed: {table.error_message}")

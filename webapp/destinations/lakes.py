@@ -14,7 +14,7 @@ from webapp.connections.selectors import full_config
 from webapp.destinations.models import Destination
 
 if TYPE_CHECKING:
-    from replicator.verification import CatalogConfig, DeltaConfig
+    from replicator.verification import CatalogConfig, TargetConfig
 
 
 def catalog_url() -> str:
@@ -65,7 +65,7 @@ def catalog_config() -> CatalogConfig:
     return CatalogConfig(CATALOG, lake.python.get("uri", ""), lake.warehouse, lake.python)
 
 
-def copy_config(destination: Destination) -> CatalogConfig | DeltaConfig:
+def copy_config(destination: Destination) -> TargetConfig:
     """How verification reaches the tables of a destination.  ConfigurationError for a kind that it cannot read."""
     kind = target_kind(destination.kind)
     if kind.verification is None:

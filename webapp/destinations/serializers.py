@@ -28,6 +28,7 @@ class DestinationKindSerializer(serializers.Serializer[TargetKind]):
     name = serializers.CharField()
     title = serializers.CharField()
     about = serializers.CharField()
+    proof = serializers.CharField(help_text="On what its tests run; empty where no label is needed")
     form = FormFieldSerializer(source="destination_form", many=True)
     replicator_form = FormFieldSerializer(source="form", many=True, help_text="What each replicator sets for itself")
     capabilities = serializers.SerializerMethodField()

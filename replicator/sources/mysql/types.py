@@ -1,6 +1,6 @@
 """The one mapping of MySQL and MariaDB column types; catalog, snapshot and log all use it.
 
-Its part of docs/types.md is `type_document()`: see replicator/sources/type_table.py.  Sources: MySQL 8.4 reference
+Its part of docs/types.md is `type_document()`: see replicator/targets/type_table.py.  Sources: MySQL 8.4 reference
 manual chapter 13, MariaDB knowledge base "Data Types".
 """
 

@@ -147,7 +147,7 @@ def connect(config: PostgresConfig, **overrides: Any) -> Connection:
     with libpq_options(config) as options:
         connection: Connection = psycopg2.connect(**(options | overrides))
         try:
-            _prepare(connection)
+            prepare(connection)
         except BaseException:
             connection.close()
             raise
@@ -161,7 +161,14 @@ def libpq_options(config: PostgresConfig) -> Iterator[dict[str, Any]]:
     Errors inside become Tidemark's as in `translated`.
     """
     reach("source.connect.before")
-    with translated(config.where), _authority(config) as authority:
+    with translated(config.where), connection_options(config) as options:
+        yield options
+
+
+@contextmanager
+def connection_options(config: PostgresConfig) -> Iterator[dict[str, Any]]:
+    """The same, with errors as they are raised."""
+    with _authority(config) as authority:
         yield {
             "user": config.user,
             "password": config.password,
@@ -194,7 +201,8 @@ def cancel(config: PostgresConfig, *connections: Connection | None) -> None:
             )
 
 
-def _prepare(connection: Connection) -> None:
+def prepare(connection: Connection) -> None:
+    """Autocommit, and the settings that older servers do not know when a session starts."""
     if not isinstance(connection, LogicalReplicationConnection):  # which is so by itself
         connection.autocommit = True
     with connection.cursor() as cursor:

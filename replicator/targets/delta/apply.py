@@ -5,13 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC
 
 import pyarrow as pa
 
-from replicator.folding import staged_changes
-from replicator.model.mode import BELOW, Mode
-from replicator.model.schema import COMMIT_TS, OPERATION, SEQUENCE
+from replicator.folding import changelog, staged_changes
+from replicator.model.mode import Mode
 from replicator.staging.storage import Storage
 from replicator.state.journal import EventKind
 from replicator.targets.base import Append, Counts, DeleteBelow, Merge, Replace, item_of, require_columns
@@ -115,7 +113,7 @@ def replace_all(storage: Storage, table: OpenTable, change: Replace, stop: threa
             for batch in staged_changes.rows(storage, segment, change.schema, -1):
                 yield staged_changes.as_read(batch, segment, table.mode)
         if table.mode is Mode.CHANGELOG and something:
-            yield marker(DeleteBelow(change.applied + 1, change.applied, EventKind.SWEEP.value))
+            yield changelog.marker(change.applied, change.applied + 1, EventKind.SWEEP)
 
     something = bool(files.files)
     with files.discarded_on_failure():
@@ -140,22 +138,15 @@ def delete_below(table: OpenTable, change: DeleteBelow, stop: threading.Event) -
             case Mode.MIRROR:
                 how, counts = "delete", merging.delete_below(files, change.below)
             case Mode.CHANGELOG:
-                how, counts = "append", Counts(inserted=files.rewrite({}, [marker(change)]))
+                how, counts = (
+                    "append",
+                    Counts(
+                        inserted=files.rewrite(
+                            {}, [changelog.marker(change.upto, change.below, change.operation, change.at)]
+                        )
+                    ),
+                )
             case _:
                 how, counts = "mark", merging.end_below(files, table, change)
     files.commit(replace(at, applied=change.upto, item=item_of(change)))
     return how, counts
-
-
-def marker(change: DeleteBelow) -> pa.Table:
-    """A TRUNCATE or a sweep in a changelog: a row without values."""
-    told = change.at is not None and change.operation != EventKind.SWEEP
-    at = change.at.astimezone(UTC) if told and change.at else None
-    return pa.table(
-        {
-            SEQUENCE: pa.array([change.upto], pa.int64()),
-            OPERATION: pa.array([str(change.operation)]),
-            COMMIT_TS: pa.array([at], pa.timestamp("us", tz="UTC")),
-            BELOW: pa.array([change.below], pa.int64()),
-        }
-    )

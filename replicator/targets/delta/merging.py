@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from replicator.errors import TableError, ValuesLost
 from replicator.folding import history_and_soft_delete, keyless, unchanged_values
-from replicator.folding.fold import NO_KEY, Numbers, fold, numbered
+from replicator.folding.fold import Numbers, fold
+from replicator.folding.kept_columns import carried
 from replicator.folding.key_set import KeySet
 from replicator.model.mode import CURRENT, DELETED, DELETED_AT, VALID_FROM, VALID_TO, Mode
 from replicator.model.schema import SEQUENCE, UNCHANGED, TableSchema
@@ -56,28 +57,13 @@ def _mirror(files: LiveFiles, table: OpenTable, schema: TableSchema, changes: pa
     staying = folded.stays.num_rows
     put = folded.stays.filter(pa.array(~present[:staying] | older[:staying]))
     if kept and replaced:
-        put = _carry(put, pa.concat_tables(replaced), schema, kept)
+        put = carried(put, pa.concat_tables(replaced), schema, kept)
     files.rewrite(gathered(gone), [put])
     return Counts(
         int(np.count_nonzero(~present[:staying])),
         int(np.count_nonzero(older[:staying])),
         int(np.count_nonzero(older[staying:])),
     )
-
-
-def _carry(put: pa.Table, replaced: pa.Table, schema: TableSchema, kept: list[str]) -> pa.Table:
-    """Values of columns that the source no longer has, from the rows under the same keys that are replaced."""
-    keys = list(schema.key)
-    new, old = numbered([put.select(keys), replaced.select(keys)])
-    place = np.full(int(max(new.max(initial=0), old.max(initial=0))) + 2, NO_KEY)
-    place[old] = np.arange(len(old))
-    taken = pa.array(place[new], mask=place[new] == NO_KEY)
-    for name in kept:
-        values = replaced.column(name).take(taken)
-        put = put.append_column(name, values) if name not in put.column_names else put.set_column(
-            put.schema.get_field_index(name), name, values
-        )  # fmt: skip
-    return put
 
 
 def _keep(files: LiveFiles, table: OpenTable, schema: TableSchema, changes: pa.Table) -> Counts:
@@ -96,7 +82,7 @@ def _keep(files: LiveFiles, table: OpenTable, schema: TableSchema, changes: pa.T
         put = put.set_column(place, put.schema.field(place), values)
     more = [name for name, _ in table.columns if name not in schema.names]
     if more and table.mode is Mode.SOFT_DELETE and len(kept.gone):
-        put = _carry(put, held.take(pa.array(kept.gone)), schema, more)
+        put = carried(put, held.take(pa.array(kept.gone)), schema, more)
     gone: dict[str, list[Numbers]] = defaultdict(list)
     going, first = np.sort(kept.gone), 0
     for path, places in where:

@@ -13,7 +13,7 @@ from deltalake import Field, TableFeatures
 from deltalake.schema import PrimitiveType
 
 from replicator.errors import TargetConflict, TargetError, UnsupportedDdl
-from replicator.model.evolution import EvolutionPlan, plan_evolution
+from replicator.model.evolution import EvolutionPlan, overwritten_columns, plan_evolution
 from replicator.model.mode import Mode
 from replicator.model.retention import Retention
 from replicator.model.schema import SEQUENCE, Column, TableSchema
@@ -83,7 +83,7 @@ def evolve(table: OpenTable, change: Evolve, stop: threading.Event) -> bool:
     _check_names(change.schema)
     kept = _kept(table)
     old = TableSchema(change.schema.table, tuple(Column(name, kind, True, "") for name, kind in table.columns))  # noqa: FBT003
-    overwritten = _overwritten(old, kept, change)
+    overwritten = overwritten_columns(old, kept, change.schema, change.renamed)
     old = replace(old, columns=tuple(one for one in old.columns if one.name not in kept | overwritten))
     plan = plan_evolution(old, change.schema, change.renamed)
     after = (kept - set(change.schema.names)) | (set(plan.dropped) if change.keep_dropped else set())
@@ -213,16 +213,6 @@ def _require_feature(table: OpenTable, arrow: pa.Schema) -> None:
 def _kept(table: OpenTable) -> set[str]:
     """Columns that the source no longer has."""
     return {name for name, _ in table.columns if table.number(KEPT + name)}
-
-
-def _overwritten(old: TableSchema, kept: set[str], change: Evolve) -> set[str]:
-    """Columns whose name is another column's from now on; their old values are not the new column's, so they go.
-
-    They are kept ones that the source has again, and a dropped one whose name another was given.
-    """
-    renamed_to = {new for name, new in change.renamed.items() if name in old.names and new in old.names}
-    taken = {name for name in renamed_to if name not in change.renamed}
-    return ((kept & set(old.names)) | taken) & set(change.schema.names)
 
 
 def _check_names(schema: TableSchema) -> None:

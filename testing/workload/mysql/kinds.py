@@ -9,6 +9,7 @@ from testing.workload import kinds
 from testing.workload.mysql.rng_literals import binary, text
 from testing.workload.rng_literals import Pen, plain
 
+NUL = "\x00nul"  # a text that not every target has
 INTEGERS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 CHARACTERS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
 LONG_TEXTS = CHARACTERS[2:]
@@ -173,7 +174,7 @@ def _characters(kind: MySQLKind, pen: Pen) -> str:
         "tab\tline\nend",
         "back\\slash",
         "%s %",
-        "\x00nul",
+        NUL,
         '"x"',
         "{}",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -19,7 +20,7 @@ from replicator.model.mode import CURRENT, DELETED, Mode
 from replicator.model.schema import TableSchema
 from replicator.staging.storage import Storage
 from replicator.targets.base import Target, TargetTable
-from replicator.targets.kind import TargetKind
+from replicator.targets.kind import Opening, TargetKind
 from replicator.targets.registry import target_kind
 from tests.staged import Row
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from testing.servers.hive import EmbeddedHive
     from testing.servers.iceberg_rest import EmbeddedRestCatalog
     from testing.servers.s3 import EmbeddedS3
+    from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 
 @dataclass
@@ -295,6 +297,43 @@ PARTITION_BY = """
 *.keyless: n, truncate(2, a)
 *.types: bucket(2, c_string), day(c_timestamp), year(c_date), hour(c_timestamp_ntz), truncate(10, c_decimal_38_0)
 """
+
+
+def postgres(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
+    """A server that holds keys unique."""
+    return _postgres_place(request, folder, "enforced")
+
+
+def postgres_no_keys(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
+    """As warehouses are: nothing holds a key unique."""
+    return _postgres_place(request, folder, "indexed")
+
+
+def _postgres_place(request: pytest.FixtureRequest, folder: Path, keys: str) -> TargetPlace:
+    """Read by plain SELECTs."""
+    server: EmbeddedPostgresSource = request.getfixturevalue("postgres_source")
+    storage = Storage(f"file://{folder}/staging")
+    settings = {
+        "host": server.host, "port": server.port, "database": "shop", "user": server.user,
+        "password": server.password, "keys": keys,
+    }  # fmt: skip
+    kind = target_kind("postgres")
+    lake: Any = None
+
+    def read(table: TargetTable, schema: TableSchema, mode: Mode) -> Counter[Row]:
+        there = {Mode.SOFT_DELETE: f"NOT {DELETED}", Mode.HISTORY: CURRENT}.get(mode, "true")
+        names = ", ".join(f'"{name}"' for name in schema.names)
+        with closing(server.connect()) as db, db.cursor() as cursor:
+            cursor.execute(f'SELECT {names} FROM "{table.namespace}"."{table.name}" WHERE {there}')
+            found = cursor.fetchall()
+        return Counter(tuple(bytes(one) if isinstance(one, memoryview) else one for one in row) for row in found)
+
+    def worker(replicator: str) -> Target:
+        return kind.open(Opening(lake, lake, storage, replicator, settings, "mysql"))
+
+    return TargetPlace(kind, storage, worker, read, folder.name)
+
+
 LONG = frozenset({"iceberg_gcs", "iceberg_adls", "iceberg_hive"})  # their servers are built, or take long to start
 PLACES: Mapping[str, Callable[[pytest.FixtureRequest, Path], TargetPlace]] = {
     "iceberg": iceberg,
@@ -308,5 +347,7 @@ PLACES: Mapping[str, Callable[[pytest.FixtureRequest, Path], TargetPlace]] = {
     "delta": delta,
     "delta_s3": delta_s3,
     "kafka": kafka,
+    "postgres": postgres,
+    "postgres_no_keys": postgres_no_keys,
     "duckdb": duckdb_tables,
 }

@@ -9,9 +9,9 @@ import pytest
 
 from replicator.errors import UnsupportedType
 from replicator.model.identifiers import TableId
-from replicator.sources import type_table as all_types
 from replicator.sources.postgres.catalog.attributes import Attribute, PgType
 from replicator.sources.postgres.types import column_of, data_type_of, numeric_size, numeric_typmod, type_table
+from replicator.targets import type_table as all_types
 
 TABLE = TableId("shop", "orders")
 NUMERIC = PgType(1700, "numeric")

@@ -349,6 +349,8 @@ def _assess_column(schema: TableSchema, name: str, options: ReplicatorOptions, t
     if name.lower() in RESERVED:
         note = "This name is reserved by Tidemark."
         return ColumnAssessment(name, column.source_type, found.name, NONE, note)
+    if why := target.refused_column(name):
+        return ColumnAssessment(name, column.source_type, found.name, NONE, why)
     note = column.warning
     if not note and column.type.kind in TEMPORAL and options.zero_dates == "text":
         found = target.types(STRING)

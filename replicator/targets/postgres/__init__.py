@@ -1,0 +1,1 @@
+"""The Postgres target: a dialect of `targets/warehouse/`."""

@@ -1,0 +1,195 @@
+"""Append, merge, replace and delete: what changes rows.  Each is one transaction with the position, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from replicator.errors import TargetConflict, ValuesLost
+from replicator.faults import reach
+from replicator.folding import changelog, staged_changes
+from replicator.model.mode import CURRENT, DELETED, DELETED_AT, VALID_FROM, VALID_TO, Mode
+from replicator.model.schema import SEQUENCE, TableSchema
+from replicator.staging.storage import Storage
+from replicator.state.journal import EventKind, Segment
+from replicator.targets.base import (
+    Append,
+    Counts,
+    DeleteBelow,
+    Merge,
+    Position,
+    Replace,
+    item_of,
+    require_columns,
+)
+from replicator.targets.warehouse import folds
+from replicator.targets.warehouse.dialect import Dialect, Session
+from replicator.targets.warehouse.folds import UNBOUNDED, Merging, ValuesUnknown
+from replicator.targets.warehouse.position import OpenTable, Positions
+
+MEMORY = 128 * 1024 * 1024  # of changes that are folded at a time
+SKIPPED = "skip"
+Outcome = tuple[str, Counts]
+
+
+@contextmanager
+def published(session: Session) -> Iterator[None]:
+    """What the block does is visible at its end, all at once."""
+    with session.transaction():
+        yield
+        reach("apply.publish.before")
+    reach("apply.publish.after")
+
+
+@dataclass(frozen=True)
+class RowChanges:
+    """Changes of rows of one replicator's tables."""
+
+    dialect: Dialect
+    positions: Positions
+    storage: Storage
+
+    def append(self, session: Session, table: OpenTable, change: Append) -> Outcome:
+        """Rows up to the position's `loaded` are in already and are left out."""
+        at = table.position
+        if at.loaded >= change.loaded:
+            return SKIPPED, Counts()
+        require_columns(table.name, dict(table.columns), change.schema)
+        segments = [one for one in change.segments if one.last_sequence > at.loaded]
+        reach("apply.read.after")
+        after = replace(at, loaded=change.loaded, item=item_of(change))
+        count = self._put(session, table, after, self._read(segments, change.schema, at.loaded, table.mode))
+        return "append", Counts(count)
+
+    def merge(self, session: Session, table: OpenTable, change: Merge) -> Outcome:
+        """Fold, with what the position says is in already left out.
+
+        In parts: a batch that is cut anywhere gives the same rows (ADR 25).  A value that an UPDATE left out may be
+        where only a later part tells that it does not count: then all are one.
+        """
+        at = table.position
+        if at.applied >= change.upto:
+            return SKIPPED, Counts()
+        segments = [one for one in change.segments if one.last_sequence > at.applied]
+        change = replace(change, segments=segments)
+        if segments:
+            require_columns(table.name, dict(table.columns), change.schema)
+        reach("apply.read.after")
+        after = replace(at, applied=change.upto, item=item_of(change))
+        if table.mode is Mode.CHANGELOG:
+            return "append", Counts(self._put(session, table, after, self._unfolded(table, change)))
+        try:
+            counts = self._fold(session, table, change, after, MEMORY)
+        except ValuesUnknown:
+            self.dialect.discard(session)
+            counts = self._fold_as_one(session, table, change, after)
+        return "merge" if counts.updated or counts.deleted else "append", counts
+
+    def replace(self, session: Session, table: OpenTable, change: Replace) -> Outcome:
+        """The rows become exactly those of the segments; a changelog gets them, and a marker of what is over."""
+        at = table.position
+        if at.load == change.load and at.loaded >= change.loaded:
+            return SKIPPED, Counts()
+        require_columns(table.name, dict(table.columns), change.schema)
+        reach("apply.read.after")
+        after = Position(change.applied, change.loaded, change.version, change.load, at.mode, item_of(change))
+        rows = self._read(change.segments, change.schema, -1, table.mode)
+        place, deleted = self.dialect.place(table.name), 0
+        reach("apply.stage.before")
+        with published(session):
+            if table.mode is not Mode.CHANGELOG:
+                self.positions.move(session, table, after)
+                deleted = session.execute(f"DELETE FROM {place}")
+                inserted = self._load(session, table, rows)
+            else:
+                over = session.query(f"SELECT 1 FROM {place} LIMIT 1")
+                inserted = self._load(session, table, rows)
+                if over:
+                    marker = changelog.marker(change.applied, change.applied + 1, EventKind.SWEEP)
+                    self._load(session, table, [marker])
+                self.positions.move(session, table, after)
+        return "replace", Counts(inserted, 0, deleted)
+
+    def delete_below(self, session: Session, table: OpenTable, change: DeleteBelow) -> Outcome:
+        """Rows with a smaller number go, or end."""
+        at = table.position
+        if at.applied >= change.upto:
+            return SKIPPED, Counts()
+        after = replace(at, applied=change.upto, item=item_of(change))
+        reach("apply.read.after")
+        reach("apply.stage.before")
+        with published(session):
+            self.positions.move(session, table, after)
+            return self._delete_below(session, table, change)
+
+    def _delete_below(self, session: Session, table: OpenTable, change: DeleteBelow) -> Outcome:
+        place, below = self.dialect.place(table.name), self.dialect.literal(change.below)
+        at = self.dialect.literal((change.at or datetime.now(UTC)).astimezone(UTC))
+        match table.mode:
+            case Mode.MIRROR:
+                return "delete", Counts(deleted=session.execute(f"DELETE FROM {place} WHERE {SEQUENCE} < {below}"))
+            case Mode.CHANGELOG:
+                marker = changelog.marker(change.upto, change.below, change.operation, change.at)
+                return "append", Counts(session.load(place, marker, table.name))
+            case Mode.SOFT_DELETE:
+                ends = f"{DELETED} = TRUE, {DELETED_AT} = {at} WHERE NOT {DELETED}"
+            case Mode.HISTORY:
+                end = f"CASE WHEN {VALID_FROM} > {at} THEN {VALID_FROM} ELSE {at} END"
+                ends = f"{VALID_TO} = {end}, {CURRENT} = FALSE WHERE {CURRENT}"
+        return "mark", Counts(updated=session.execute(f"UPDATE {place} SET {ends} AND {SEQUENCE} < {below}"))
+
+    def _put(self, session: Session, table: OpenTable, after: Position, rows: Iterable[pa.Table]) -> int:
+        """Nobody sees the rows before the commit, and nobody waits for the position while they are sent."""
+        reach("apply.stage.before")
+        with published(session):
+            count = self._load(session, table, rows)
+            self.positions.move(session, table, after)
+        return count
+
+    def _load(self, session: Session, table: OpenTable, rows: Iterable[pa.Table]) -> int:
+        place = self.dialect.place(table.name)
+        return sum(session.load(place, one, table.name) for one in rows)
+
+    def _read(self, segments: Sequence[Segment], schema: TableSchema, above: int, mode: Mode) -> Iterator[pa.Table]:
+        for segment in segments:
+            for batch in staged_changes.rows(self.storage, segment, schema, above):
+                yield staged_changes.as_read(batch, segment, mode)
+
+    def _unfolded(self, table: OpenTable, change: Merge) -> Iterator[pa.Table]:
+        for segment in change.segments:
+            yield from staged_changes.unfolded(self.storage, segment, change.schema, table.position.applied)
+
+    def _fold_as_one(self, session: Session, table: OpenTable, change: Merge, after: Position) -> Counts:
+        try:
+            return self._fold(session, table, change, after, UNBOUNDED)
+        except ValuesUnknown:
+            message = (
+                f"{table.name} has diverged from its source: changed rows have values that the source's log omitted as"
+                " unchanged and that are missing in the target."
+            )
+            now = self.positions.look(session, table.name)
+            if now is None or now.position != table.position:
+                raise TargetConflict(f"Another worker committed to {table.name}.", table=str(table.name)) from None
+            raise ValuesLost(message, table=str(change.schema.table)) from None
+
+    def _fold(self, session: Session, table: OpenTable, change: Merge, after: Position, memory: int) -> Counts:
+        """The first part is staged before the transaction begins, so that no lock waits for files and network."""
+        schema, counts = change.schema, Counts()
+        merging = Merging(self.dialect, session, table, schema)
+        parts = staged_changes.parts(
+            self.storage, change.segments, schema, table.position.applied, memory,
+            timed=table.mode is not Mode.MIRROR, partial=schema.partial,
+        )  # fmt: skip
+        staged = (folds.stage(merging, part, emptied=change.emptied) for part in parts)
+        reach("apply.stage.before")
+        edits = next(staged, None)
+        with published(session):
+            self.positions.move(session, table, after)
+            while edits is not None:
+                counts += edits.apply()
+                edits = next(staged, None)
+        return counts

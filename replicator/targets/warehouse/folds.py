@@ -1,0 +1,183 @@
+"""A part of a batch as staged edits: the folds that all targets share, in staging tables of the target.
+
+What is read of the target's rows is read before the transaction that changes them.  The compare-and-set of the
+position, which begins that transaction, says that they are still the same.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from replicator.errors import TableError
+from replicator.folding import history_and_soft_delete, keyless, unchanged_values
+from replicator.folding.fold import fold
+from replicator.folding.kept_columns import carried
+from replicator.model.mode import Mode
+from replicator.model.schema import OPERATION, SEQUENCE, UNCHANGED, TableSchema
+from replicator.targets.base import Counts
+from replicator.targets.parquet_files import shaped
+from replicator.targets.warehouse.dialect import DELETE, PUT, Dialect, Session
+from replicator.targets.warehouse.position import OpenTable
+
+UNBOUNDED = 1 << 62
+
+
+class ValuesUnknown(Exception):
+    """Values that UPDATEs left out are neither in this part nor in the target."""
+
+
+@dataclass(frozen=True)
+class Merging:
+    """A merge under way: where, of what."""
+
+    dialect: Dialect
+    session: Session
+    table: OpenTable
+    schema: TableSchema
+
+    def stage(self, rows: pa.Table) -> str:
+        return self.dialect.stage(self.session, self.table.name, rows)
+
+    def held(self, keys: pa.Table, names: list[str]) -> pa.Table:
+        """The target's rows under these keys; repetitions and nulls among the keys count for nothing."""
+        wanted = keys.drop_null().group_by(keys.column_names).aggregate([])
+        fields = pa.schema([self.table.arrow.field(name) for name in names])
+        if not wanted.num_rows:
+            return fields.empty_table()
+        return self.dialect.held(self.session, self.table.name, wanted, fields)
+
+
+class StagedEdits(ABC):
+    """Edits that lie in staging tables; `apply` makes them, in the transaction that has moved the position."""
+
+    @abstractmethod
+    def apply(self) -> Counts: ...
+
+
+def stage(merging: Merging, changes: pa.Table, *, emptied: bool) -> StagedEdits:
+    """Of any mode but the changelog.  Raises ValuesUnknown, TableError."""
+    if not merging.schema.key:
+        return _Multiset.of(merging, changes)
+    if merging.schema.partial:
+        changes = _filled(merging, changes, emptied=emptied)
+    if merging.table.mode is Mode.MIRROR:
+        return _Newest.of(merging, changes)
+    return _Versions.of(merging, changes)
+
+
+def _filled(merging: Merging, changes: pa.Table, *, emptied: bool) -> pa.Table:
+    """With the values that UPDATEs left out."""
+    schema = merging.schema
+    if not (left_out := unchanged_values.places(changes)):
+        return changes.drop_columns([UNCHANGED])
+    names = list(dict.fromkeys([*schema.key, *(schema.names[place] for place in left_out), SEQUENCE]))
+    held = merging.held(unchanged_values.concerned(changes, schema), names)
+    newest = merging.table.mode is Mode.MIRROR
+    found = unchanged_values.filled(changes, held, schema, UNBOUNDED, newest=newest, guess=emptied)
+    if found is None:
+        raise ValuesUnknown
+    return found
+
+
+@dataclass(frozen=True)
+class _Newest(StagedEdits):
+    """A mirror: the newest change of each key."""
+
+    merging: Merging
+    staged: str
+    kept: list[str]
+
+    @classmethod
+    def of(cls, merging: Merging, changes: pa.Table) -> _Newest:
+        schema = merging.schema
+        folded = fold(changes, schema)
+        kept = [name for name, _ in merging.table.columns if name not in schema.names]
+        going = len(folded.seq) - folded.stays.num_rows
+        gone = folded.keys.slice(folded.stays.num_rows)
+        gone = gone.append_column(SEQUENCE, pa.array(folded.seq[folded.stays.num_rows :], pa.int64()))
+        fields = [merging.table.arrow.field(name) for name in (*schema.names, *kept, SEQUENCE)]
+        rows = pa.concat_tables([shaped(folded.stays, pa.schema(fields)), shaped(gone, pa.schema(fields))])
+        does = pa.array(np.repeat([PUT, DELETE], [folded.stays.num_rows, going]), pa.string())
+        return cls(merging, merging.stage(rows.append_column(OPERATION, does)), kept)
+
+    def apply(self) -> Counts:
+        dialect, session, table = self.merging.dialect, self.merging.session, self.merging.table.name
+        schema = self.merging.schema
+        dialect.drop_older(session, table, self.staged, schema.key)
+        if self.kept:
+            dialect.carry(session, table, self.staged, schema.key, self.kept)
+        updated, deleted = dialect.delete_matching(session, table, self.staged, schema.key)
+        names = [*schema.names, *self.kept, SEQUENCE]
+        put = dialect.insert(session, table, self.staged, names, marked=True)
+        return Counts(put - updated, updated, deleted)
+
+
+@dataclass(frozen=True)
+class _Versions(StagedEdits):
+    """Where rows that go are kept: those under the keys take part in the fold."""
+
+    merging: Merging
+    gone: str
+    put: str
+    names: list[str]
+    counts: Counts
+
+    @classmethod
+    def of(cls, merging: Merging, changes: pa.Table) -> _Versions:
+        schema, table = merging.schema, merging.table
+        held = merging.held(history_and_soft_delete.touched(changes, schema), table.arrow.names).combine_chunks()
+        history = table.mode is Mode.HISTORY
+        by_mode = history_and_soft_delete.versions if history else history_and_soft_delete.soft_deleted
+        kept = by_mode(changes, held, schema)
+        put = pa.concat_tables([shaped(changes, table.arrow), held]).take(pa.array(kept.rows))
+        for name, values in kept.own.items():
+            place = put.schema.get_field_index(name)
+            put = put.set_column(place, put.schema.field(place), values)
+        replaced = held.take(pa.array(kept.gone, pa.int64()))
+        more = [name for name, _ in table.columns if name not in schema.names]
+        if more and not history and replaced.num_rows:
+            put = carried(put, replaced, schema, more)
+        gone = merging.stage(replaced.select([*schema.key, SEQUENCE]))
+        counts = Counts(kept.new, put.num_rows - kept.new)
+        return cls(merging, gone, merging.stage(put), put.column_names, counts)
+
+    def apply(self) -> Counts:
+        dialect, session, table = self.merging.dialect, self.merging.session, self.merging.table
+        dialect.delete_versions(session, table.name, self.gone, self.merging.schema.key)
+        dialect.insert(session, table.name, self.put, self.names, marked=False)
+        return self.counts
+
+
+@dataclass(frozen=True)
+class _Multiset(StagedEdits):
+    """A table without key: as many equal rows go as are to go."""
+
+    merging: Merging
+    removed: str
+    added: str
+    needed: int
+
+    @classmethod
+    def of(cls, merging: Merging, changes: pa.Table) -> _Multiset:
+        multiset = keyless.fold(changes, merging.schema)
+        places = np.repeat(np.arange(multiset.removed.num_rows), multiset.need)
+        removed = multiset.removed.take(pa.array(places, pa.int64()))
+        needed = removed.num_rows
+        return cls(merging, merging.stage(removed) if needed else "", merging.stage(multiset.added), needed)
+
+    def apply(self) -> Counts:
+        dialect, session, table = self.merging.dialect, self.merging.session, self.merging.table.name
+        names = self.merging.schema.names
+        if self.needed:
+            deleted = dialect.delete_equal(session, table, self.removed, names)
+            if lacking := self.needed - deleted:
+                message = (
+                    f"{table} has diverged from its source: {lacking} of {self.needed} rows to delete were not found."
+                )
+                raise TableError(message, table=str(self.merging.schema.table))
+        added = dialect.insert(session, table, self.added, [*names, SEQUENCE], marked=False)
+        return Counts(added, 0, self.needed)

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from replicator import faults
+from tests.integration.warehouse.copies import PostgresCopies
+from webapp.embedded.postgres_source import EmbeddedPostgresSource
+
+NAMES = itertools.count(1)
+
+
+@pytest.fixture(params=["enforced", "indexed"])
+def copies(
+    request: pytest.FixtureRequest, postgres_source: EmbeddedPostgresSource, tmp_path: Path
+) -> Iterator[PostgresCopies]:
+    """Tables in a schema of their own."""
+    made = PostgresCopies(postgres_source, tmp_path, request.param, f"copies_{next(NAMES)}")
+    yield made
+    faults.disarm()
+    made.close()
+
+
+@pytest.fixture
+def one(postgres_source: EmbeddedPostgresSource, tmp_path: Path) -> Iterator[PostgresCopies]:
+    """With primary keys, where the way of the keys does not matter."""
+    made = PostgresCopies(postgres_source, tmp_path, "enforced", f"copies_{next(NAMES)}")
+    yield made
+    faults.disarm()
+    made.close()
