@@ -285,7 +285,7 @@ def _rest(given: Mapping[str, str], region: str) -> tuple[dict[str, str], dict[s
 
 def _glue(given: Mapping[str, str], region: str) -> tuple[dict[str, str], dict[str, str]]:
     java = {"type": "glue", "client.region": region}
-    python = {"type": "glue", "glue.region": region, "glue.max-retries": "2"}  # by itself a page would wait a minute
+    python = {"type": "glue", "glue.region": region}
     if given["glue_id"]:
         java["glue.id"] = python["glue.id"] = given["glue_id"]
     if given["glue_endpoint"]:

@@ -20,6 +20,7 @@ from replicator.targets.iceberg.failures import explained
 
 HTTPS = 443
 SECONDS = 10.0  # to an answer of the catalog
+GLUE_RETRIES = 2  # by itself a page would wait a minute for one that is away
 
 
 class _Bounded(HTTPAdapter):
@@ -46,12 +47,18 @@ def opened(lake: LakeCatalog) -> Iterator[Catalog]:
     """Closed at the end of the block.  Raises TargetError with a reason and a remedy."""
     with explained(lake):
         _refuse_link_local(lake)
-        known = {name: value for name, value in lake.python.items() if name != "type"}
-        catalog = _RestCatalog(CATALOG, **known) if lake.kind == "rest" else load_catalog(CATALOG, **lake.python)
+        catalog = _catalog(lake)
         try:
             yield catalog
         finally:
             catalog.close()
+
+
+def _catalog(lake: LakeCatalog) -> Catalog:
+    if lake.kind == "rest":
+        return _RestCatalog(CATALOG, **{name: value for name, value in lake.python.items() if name != "type"})
+    bounds: dict[str, Any] = {"glue.max-retries": GLUE_RETRIES} if lake.kind == "glue" else {}  # a text is no number
+    return load_catalog(CATALOG, **lake.python, **bounds)
 
 
 def _refuse_link_local(lake: LakeCatalog) -> None:
