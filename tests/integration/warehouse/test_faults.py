@@ -23,7 +23,18 @@ from replicator.errors import (
     ValueDoesNotFit,
 )
 from replicator.faults import Fault, FaultInjected
-from replicator.targets.base import Append, ApplyResult, Create, Drop, Evolve, Merge, Replace, TargetTable
+from replicator.targets.base import (
+    Append,
+    ApplyResult,
+    Create,
+    Drop,
+    Evolve,
+    Merge,
+    Rename,
+    Replace,
+    TargetChange,
+    TargetTable,
+)
 from replicator.targets.postgres.config import destination
 from replicator.targets.postgres.connection import PostgresSession
 from tests.integration.warehouse.copies import PostgresCopies, eventually
@@ -239,20 +250,26 @@ def test_between_any_two_steps_all_or_nothing_is_there(copies: PostgresCopies, p
 @pytest.mark.parametrize("point", ["create.between", "create.after", "drop.after", "rename.after", "evolve.after"])
 def test_definitions_change_with_their_position_or_not_at_all(one: PostgresCopies, point: str) -> None:
     table = filled(one)
-    change = {
-        "create": Create(WIDER, 2, 9, "L2"), "drop": Drop(), "evolve": Evolve(WIDER, 2),
-    }.get(point.split(".", maxsplit=1)[0])  # fmt: skip
-    if change is None:
-        return
+    new = TargetTable(table.namespace, f"{table.name}_new")
+    changes: dict[str, TargetChange] = {
+        "create": Create(WIDER, 2, 9, "L2"), "drop": Drop(), "evolve": Evolve(WIDER, 2), "rename": Rename(new),
+    }  # fmt: skip
+    change = changes[point.split(".", maxsplit=1)[0]]
     faults.arm([Fault(f"apply.{point}", "fail")])
     with pytest.raises(FaultInjected):
         one.target.apply(table, change, "L1")
     faults.disarm()
     if point == "create.between":
         assert Counter(one.rows(table)) == Counter([(1, "a"), (2, "b")])
-    at = one.target.position(table)
-    there = one.query("SELECT to_regclass(%s)::text", one.place(table))[0][0]
-    assert (at is None) == (there is None)
+    at, moved = one.target.position(table), one.target.position(new)
+    there = one.query("SELECT to_regclass(%s)::text, to_regclass(%s)::text", one.place(table), one.place(new))[0]
+    assert [at is None, moved is None] == [name is None for name in there]
+    assert at is None or moved is None
+    if isinstance(change, Rename):
+        moved = at or moved
+        assert moved is not None
+        assert moved.load == "L1"
+        return
     assert at is None or ("w" in one.columns(table)) == (at.schema_version == 2)
 
 
