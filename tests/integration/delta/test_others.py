@@ -33,7 +33,6 @@ SHORT = ", ".join(
     for name, value in (
         ("checkpointInterval", "1"), ("enableExpiredLogCleanup", "true"), ("logRetentionDuration", "interval 0 hours"),
         ("deletedFileRetentionDuration", "interval 0 hours"),
-        ("setTransactionRetentionDuration", "interval 0 hours"),
     )
 )  # fmt: skip
 DAY = dt.datetime.fromisoformat("2026-01-01")
