@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from replicator.errors import UnsupportedDdl
-from replicator.faults import reach
 from replicator.model.retention import Retention
 from replicator.model.schema import SEQUENCE
 from replicator.staging.storage import Storage
@@ -57,7 +56,7 @@ class SharedTables:
             raise UnsupportedDdl(message, table=str(change.schema.table), remedy=remedy)
         schema = copy_schema(there, change.schema)
         table = self._with_columns(there, of_new_part(there, schema))
-        reach("apply.create.between")
+        schema_update.between()
         after = replace(table, columns_after=Columns(ids_of(table, schema.names)))
         self._delete_rows(after, Position(change.applied, -1, change.version, change.load, change.mode))
 
@@ -85,7 +84,7 @@ class SharedTables:
             self._with_columns(table, todo, after)
             return True
         table = self._with_columns(table, todo)
-        reach("apply.create.between")
+        schema_update.between()
         columns = Columns(ids_of(table, schema.names), todo.kept)
 
         def write(spark: SparkSession) -> None:

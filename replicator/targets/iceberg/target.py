@@ -156,17 +156,14 @@ class IcebergTarget:
 
     def _apply(self, table: TargetTable, change: TargetChange, seen: str | None) -> ChangeOutcome:
         match change:
-            case Create() if table.part:
-                reach("apply.create.before")
-                older = self._as_seen(table, seen)
-                self._shared.create(table, older, change)
-                how = "create" if older is None else "create in a shared table"
-                reach("apply.create.after")
             case Create():
                 reach("apply.create.before")
                 older = self._as_seen(table, seen)
-                schema_update.create(self._catalog, table, older, change, self._retention, self._layout)
-                how = "create" if older is None else "recreate"
+                if table.part:
+                    self._shared.create(table, older, change)
+                else:
+                    schema_update.create(self._catalog, table, older, change, self._retention, self._layout)
+                how = "create" if older is None else "create in a shared table" if table.part else "recreate"
                 reach("apply.create.after")
             case Drop():
                 reach("apply.drop.before")

@@ -36,6 +36,14 @@ SKIPPED = "skip"
 Outcome = tuple[str, Counts]
 
 
+def _changes_read() -> None:
+    reach("apply.read.after")
+
+
+def _to_be_staged() -> None:
+    reach("apply.stage.before")
+
+
 @contextmanager
 def published(session: Session) -> Iterator[None]:
     """What the block does is visible at its end, all at once."""
@@ -60,7 +68,7 @@ class RowChanges:
             return SKIPPED, Counts()
         require_columns(table.name, dict(table.columns), change.schema)
         segments = [one for one in change.segments if one.last_sequence > at.loaded]
-        reach("apply.read.after")
+        _changes_read()
         after = replace(at, loaded=change.loaded, item=item_of(change))
         count = self._put(session, table, after, self._read(segments, change.schema, at.loaded, table.mode))
         return "append", Counts(count)
@@ -78,7 +86,7 @@ class RowChanges:
         change = replace(change, segments=segments)
         if segments:
             require_columns(table.name, dict(table.columns), change.schema)
-        reach("apply.read.after")
+        _changes_read()
         after = replace(at, applied=change.upto, item=item_of(change))
         if table.mode is Mode.CHANGELOG:
             return "append", Counts(self._put(session, table, after, self._unfolded(table, change)))
@@ -95,11 +103,11 @@ class RowChanges:
         if at.load == change.load and at.loaded >= change.loaded:
             return SKIPPED, Counts()
         require_columns(table.name, dict(table.columns), change.schema)
-        reach("apply.read.after")
+        _changes_read()
         after = Position(change.applied, change.loaded, change.version, change.load, at.mode, item_of(change))
         rows = self._read(change.segments, change.schema, -1, table.mode)
         place, deleted = self.dialect.place(table.name), 0
-        reach("apply.stage.before")
+        _to_be_staged()
         with published(session):
             if table.mode is not Mode.CHANGELOG:
                 self.positions.move(session, table, after)
@@ -120,8 +128,8 @@ class RowChanges:
         if at.applied >= change.upto:
             return SKIPPED, Counts()
         after = replace(at, applied=change.upto, item=item_of(change))
-        reach("apply.read.after")
-        reach("apply.stage.before")
+        _changes_read()
+        _to_be_staged()
         with published(session):
             self.positions.move(session, table, after)
             return self._delete_below(session, table, change)
@@ -144,7 +152,7 @@ class RowChanges:
 
     def _put(self, session: Session, table: OpenTable, after: Position, rows: Iterable[pa.Table]) -> int:
         """Nobody sees the rows before the commit, and nobody waits for the position while they are sent."""
-        reach("apply.stage.before")
+        _to_be_staged()
         with published(session):
             count = self._load(session, table, rows)
             self.positions.move(session, table, after)
@@ -185,7 +193,7 @@ class RowChanges:
             timed=table.mode is not Mode.MIRROR, partial=schema.partial,
         )  # fmt: skip
         staged = (folds.stage(merging, part, emptied=change.emptied) for part in parts)
-        reach("apply.stage.before")
+        _to_be_staged()
         edits = next(staged, None)
         with published(session):
             self.positions.move(session, table, after)

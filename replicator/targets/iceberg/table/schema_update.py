@@ -49,6 +49,11 @@ PROPERTIES = {
 }
 
 
+def between() -> None:
+    """Two commits of one change: the first is done."""
+    reach("apply.create.between")
+
+
 def create(
     catalog: IcebergCatalog,
     table: TargetTable,
@@ -68,7 +73,7 @@ def create(
     shape = _shape(catalog.pool.spark(), change, layout.of(source), table)
     if older is not None:
         dropped_tables.drop(catalog, older, retention)
-        reach("apply.create.between")
+        between()
     metrics = {f"write.metadata.metrics.column.{name}": "truncate(16)" for name in change.schema.key}
     if table.part:  # so that Spark never deletes by metadata alone, outside of the commit (`apply.rows_below`)
         metrics[f"write.metadata.metrics.column.{table.tenant[0]}"] = "full"

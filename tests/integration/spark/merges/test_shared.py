@@ -20,8 +20,9 @@ from replicator.targets.iceberg.table import catalog
 from replicator.targets.iceberg.target import IcebergTarget
 from tests.contract.targets.model import Model
 from tests.contract.targets.test_target import random_change
-from tests.integration.spark.lake import NAMES, Lake
+from tests.integration.spark.lake import Lake
 from tests.staged import Change, Row, delete, insert, schema_of, update
+from tests.staged_lake import NAMES
 
 PLAIN = schema_of({"id": "int", "v": "string"}, ["id"])
 KEYED = schema_of({"id": "int", "v": "string", "tenant": "string"}, ["id"])
