@@ -154,16 +154,18 @@ class IcebergTarget:
             time.sleep(random.uniform(0, BACKOFF_SECONDS * 2**attempt))  # noqa: S311 - no secret
         raise AssertionError(table)
 
+    def _create(self, table: TargetTable, older: IcebergTable | None, change: Create) -> str:
+        if table.part:
+            self._shared.create(table, older, change)
+            return "create" if older is None else "create in a shared table"
+        schema_update.create(self._catalog, table, older, change, self._retention, self._layout)
+        return "create" if older is None else "recreate"
+
     def _apply(self, table: TargetTable, change: TargetChange, seen: str | None) -> ChangeOutcome:
         match change:
             case Create():
                 reach("apply.create.before")
-                older = self._as_seen(table, seen)
-                if table.part:
-                    self._shared.create(table, older, change)
-                else:
-                    schema_update.create(self._catalog, table, older, change, self._retention, self._layout)
-                how = "create" if older is None else "create in a shared table" if table.part else "recreate"
+                how = self._create(table, self._as_seen(table, seen), change)
                 reach("apply.create.after")
             case Drop():
                 reach("apply.drop.before")
