@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +44,7 @@ def run(world: World[S], dataset: Dataset[S]) -> list[Row]:
     say(f"{dataset.name}: {rows} rows; reading them with a client that discards")
     floor = discard(world, dataset)
     peer = debezium(world, dataset)
-    replicator = create(world, dataset)
+    replicator = create(world, dataset.database, dataset.name)
     say(f"{dataset.name}: copying under write load")
     load = copy(world, dataset, replicator)
     say(f"{dataset.name}: {load.transactions} transactions written meanwhile; verifying")
@@ -109,16 +110,21 @@ def debezium(world: World[S], dataset: Dataset[S]) -> float | None:
     return snapshots.debezium(world.source, table, rows, world.folder).rows
 
 
-def create(world: World[S], dataset: Dataset[S]) -> Replicator:
-    """Connection and replicator, through the services that the pages use."""
+def create(world: World[S], database: str, name: str, settings: Mapping[str, str] | None = None) -> Replicator:
+    """Connection and replicator of a whole database, through the services that the pages use.
+
+    settings: of its destination, where it is not the lakehouse of the installation.
+    """
     from webapp.connections.services import create_connection
+    from webapp.destinations.services import destination_for
     from webapp.replicators.selection.entries import SelectionEntry
     from webapp.replicators.services import create_replicator
 
     source = world.source
-    connection = create_connection(name=f"bench {dataset.name}", kind=source.kind, config=source.config)
-    selection = [SelectionEntry(dataset.database, table) for table in source.tables(dataset.database)]
-    made: Replicator = create_replicator(name=dataset.name, connection=connection, selection=selection)
+    connection = create_connection(name=f"bench {name}", kind=source.kind, config=source.config)
+    selection = [SelectionEntry(database, table) for table in source.tables(database)]
+    destination = None if settings is None else destination_for("iceberg", settings)
+    made: Replicator = create_replicator(name=name, connection=connection, selection=selection, destination=destination)
     return made
 
 

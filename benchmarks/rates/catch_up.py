@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.data.world import World
-from benchmarks.initial_load import check, say, verify
+from benchmarks.initial_load import check, create, say, verify
 from benchmarks.memory import PeakMemory
 from benchmarks.rates import changes
 from benchmarks.rates.places import place
@@ -48,7 +48,7 @@ def run(world: World[Any], rows: int | None) -> list[Row]:
     loads, caught = {}, {}
     with ExitStack() as stack:
         places = [stack.enter_context(place(world, on_s3=on_s3)) for on_s3 in (False, True)]
-        made = {one.title: replicator(world, database, one.title, one.settings) for one in places}
+        made = {one.title: create(world, database, one.title, one.settings) for one in places}
         for title, one in made.items():
             say(f"catch-up: the initial load of {TABLES * rows:,} rows into {title}")
             loads[title] = ran(world, one)
@@ -84,21 +84,6 @@ def figures(
     for title, one in list(caught.items())[1:]:
         found.append(Row.at_least(f"catch-up: into {title}", written / one.seconds, rate, ON_S3, "changes/s"))
     return [*found, Row("catch-up: rows lost, doubled or different", wrong, None, "0", wrong == 0)]
-
-
-def replicator(world: World[Any], database: str, name: str, settings: Mapping[str, Any] | None) -> Replicator:
-    """Of the whole database, into the destination of these settings."""
-    from webapp.connections.services import create_connection
-    from webapp.destinations.services import destination_for
-    from webapp.replicators.selection.entries import SelectionEntry
-    from webapp.replicators.services import create_replicator
-
-    source = world.source
-    connection = create_connection(name=f"{database}: {name}", kind=source.kind, config=source.config)
-    selection = [SelectionEntry(database, table) for table in source.tables(database)]
-    destination = None if settings is None else destination_for("iceberg", settings)
-    made: Replicator = create_replicator(name=name, connection=connection, selection=selection, destination=destination)
-    return made
 
 
 def ran(world: World[Any], replicator: Replicator) -> Ran:

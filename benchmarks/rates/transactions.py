@@ -8,9 +8,9 @@ from benchmarks.data import orders_table
 from benchmarks.data.orders_table import DATABASE
 from benchmarks.data.sources import MariaDBSource
 from benchmarks.data.world import World
-from benchmarks.initial_load import say, verify
+from benchmarks.initial_load import create, say, verify
 from benchmarks.logs import mysql_log
-from benchmarks.rates.catch_up import ran, replicator
+from benchmarks.rates.catch_up import ran
 from benchmarks.report import Row
 
 ROWS, GOAL = 10_000_000, 100_000
@@ -21,7 +21,7 @@ def run(world: World[MariaDBSource], rows: int | None) -> list[Row]:
     rows = rows or ROWS
     with world.source.connect("mysql") as connection, connection.cursor() as cursor:
         orders_table.make(cursor, orders_table.MARIADB)
-    copy = replicator(world, DATABASE, "transactions", None)
+    copy = create(world, DATABASE, "transactions")
     ran(world, copy)  # the empty table
     written = mysql_log.write(world.source, rows, 1, 1, world.folder, new=False)
     ours = ran(world, copy)

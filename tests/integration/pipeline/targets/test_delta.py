@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import io
-import signal
-import subprocess
-import sys
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -22,6 +19,7 @@ from django.urls import reverse
 from replicator.targets.base import TargetTable
 from replicator.targets.delta.destination import DeltaStore
 from tests.integration.pipeline.lab import Lab
+from tests.integration.pipeline.targets.kills import POINTS, kill_twice, make_tables, source_rows
 from webapp.console.definitions.apply import apply
 from webapp.console.definitions.export import export
 from webapp.database import clock
@@ -36,7 +34,6 @@ pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.filterwarnings("ignore:No directory at"),
 ]
-ROOT = Path(__file__).resolve().parents[4]
 MODES = {"m": "mirror", "s": "soft_delete", "h": "history", "c": "changelog"}
 
 
@@ -60,12 +57,6 @@ def rows(lab: Lab, folder: Path, name: str) -> Counter[Any]:
     """Without Tidemark's own column; read by delta-rs."""
     data = opened(lab, folder, name).to_pyarrow_table().drop_columns(["_sequence_num"])
     return Counter(tuple(row.values()) for row in data.to_pylist())
-
-
-def source_rows(lab: Lab, name: str) -> Counter[Any]:
-    with lab.sql.cursor() as cursor:
-        cursor.execute(f"SELECT * FROM {name}")
-        return Counter(cursor.fetchall())
 
 
 def test_names_by_rules_and_computed_columns(lab: Lab, tmp_path: Path) -> None:
@@ -133,30 +124,13 @@ def test_a_file_makes_a_replicator_whose_rows_follow_the_source(lab: Lab, tmp_pa
     assert "4 of 4 tables equal" in out.getvalue()
 
 
-@pytest.mark.parametrize("point", ["apply.publish.before", "apply.publish.after", "apply.mark.before"])
+@pytest.mark.parametrize("point", POINTS)
 def test_a_worker_that_is_killed_loses_and_doubles_nothing(
     lab: Lab, process_environment: dict[str, str], tmp_path: Path, point: str
 ) -> None:
-    lab.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "CREATE TABLE k (v INT)")
-    lab.execute("INSERT INTO t SELECT seq, seq FROM seq_1_to_300", "INSERT INTO k SELECT seq % 5 FROM seq_1_to_50")
+    make_tables(lab)
     apply(file(lab, tmp_path), {})
-    for hit in (1, 3):
-        done = subprocess.run(
-            [sys.executable, "manage.py", "run", lab.name, "--until-current", "--timeout", "120"], cwd=ROOT,
-            check=False, env=process_environment | {"TIDEMARK_FAULTS": f"{point}=kill@{hit}"}, capture_output=True,
-            timeout=200,
-        )  # fmt: skip
-        assert done.returncode == -signal.SIGKILL, done.stdout.decode() + done.stderr.decode()
-        lab.execute(
-            f"UPDATE t SET v = v + {hit} WHERE id % 3 = 0", f"DELETE FROM t WHERE id % 50 = {hit}",
-            "INSERT INTO k VALUES (1), (9)", "DELETE FROM k WHERE v = 3 LIMIT 1", "UPDATE k SET v = 7 WHERE v = 2",
-            "ALTER TABLE t MODIFY v BIGINT",
-        )  # fmt: skip
-    lab.run(timeout=200)
-    lab.assert_equal(2)
-    lab.execute("RENAME TABLE t TO renamed", "INSERT INTO renamed VALUES (999, 1)")
-    lab.run(timeout=200)
-    lab.assert_equal(2)
+    kill_twice(lab, process_environment, point)
     assert rows(lab, tmp_path, "t") == Counter()
     for name in ("renamed", "k"):
         assert rows(lab, tmp_path, name) == source_rows(lab, name)

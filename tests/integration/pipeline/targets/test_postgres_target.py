@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import io
-import signal
-import subprocess
-import sys
 from collections import Counter
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +15,7 @@ from django.urls import reverse
 
 from replicator.targets.postgres.kind import POSTGRES
 from tests.integration.pipeline.lab import Lab
+from tests.integration.pipeline.targets.kills import POINTS, kill_twice, make_tables, source_rows
 from webapp.console.definitions.apply import apply
 from webapp.console.definitions.export import export
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
@@ -34,7 +31,6 @@ pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.filterwarnings("ignore:No directory at"),
 ]
-ROOT = Path(__file__).resolve().parents[4]
 MODES = {"m": "mirror", "s": "soft_delete", "h": "history", "c": "changelog"}
 
 
@@ -61,12 +57,6 @@ def rows(lab: Lab, server: EmbeddedPostgresSource, name: str) -> Counter[Any]:
         names = [one.name for one in cursor.description]
         found = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
     return Counter(tuple(value for name, value in row.items() if name != "_sequence_num") for row in found)
-
-
-def source_rows(lab: Lab, name: str) -> Counter[Any]:
-    with lab.sql.cursor() as cursor:
-        cursor.execute(f"SELECT * FROM {name}")
-        return Counter(cursor.fetchall())
 
 
 def test_a_file_makes_a_replicator_whose_rows_follow_the_source(
@@ -122,30 +112,13 @@ def test_a_file_makes_a_replicator_whose_rows_follow_the_source(
     assert "1 different" in told.getvalue()
 
 
-@pytest.mark.parametrize("point", ["apply.publish.before", "apply.publish.after", "apply.mark.before"])
+@pytest.mark.parametrize("point", POINTS)
 def test_a_worker_that_is_killed_loses_and_doubles_nothing(
     lab: Lab, process_environment: dict[str, str], postgres_source: EmbeddedPostgresSource, point: str
 ) -> None:
-    lab.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "CREATE TABLE k (v INT)")
-    lab.execute("INSERT INTO t SELECT seq, seq FROM seq_1_to_300", "INSERT INTO k SELECT seq % 5 FROM seq_1_to_50")
+    make_tables(lab)
     apply(file(lab, postgres_source), {"COPY": postgres_source.password})
-    for hit in (1, 3):
-        done = subprocess.run(
-            [sys.executable, "manage.py", "run", lab.name, "--until-current", "--timeout", "120"], cwd=ROOT,
-            check=False, env=process_environment | {"TIDEMARK_FAULTS": f"{point}=kill@{hit}"}, capture_output=True,
-            timeout=200,
-        )  # fmt: skip
-        assert done.returncode == -signal.SIGKILL, done.stdout.decode() + done.stderr.decode()
-        lab.execute(
-            f"UPDATE t SET v = v + {hit} WHERE id % 3 = 0", f"DELETE FROM t WHERE id % 50 = {hit}",
-            "INSERT INTO k VALUES (1), (9)", "DELETE FROM k WHERE v = 3 LIMIT 1", "UPDATE k SET v = 7 WHERE v = 2",
-            "ALTER TABLE t MODIFY v BIGINT",
-        )  # fmt: skip
-    lab.run(timeout=200)
-    lab.assert_equal(2)
-    lab.execute("RENAME TABLE t TO renamed", "INSERT INTO renamed VALUES (999, 1)")
-    lab.run(timeout=200)
-    lab.assert_equal(2)
+    kill_twice(lab, process_environment, point)
     for name in ("renamed", "k"):
         assert rows(lab, postgres_source, name) == source_rows(lab, name)
 
