@@ -131,7 +131,7 @@ def test_a_stale_evolution_is_refused_although_the_catalog_compares_branches_onl
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target, stale, table = place.target(), place.target(), place.table("stale")
-    reorder = schema_update._reorder
+    reorder = schema_update.reorder
 
     def slow(*args: Any) -> None:
         monkeypatch.undo()
@@ -139,7 +139,7 @@ def test_a_stale_evolution_is_refused_although_the_catalog_compares_branches_onl
         target.apply(table, Merge([segment(place.storage, WIDEST, [insert(0, 1, "x", 2, 3)])], WIDEST, 0))
         reorder(*args)
 
-    monkeypatch.setattr(schema_update, "_reorder", slow)
+    monkeypatch.setattr(schema_update, "reorder", slow)
     with pytest.raises(TargetConflict):
         stale.apply(table, Evolve(WIDER, 2))
     assert target.position(table) == Position(0, -1, 3, "L1")

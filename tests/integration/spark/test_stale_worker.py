@@ -109,14 +109,14 @@ def test_a_name_that_was_taken_meanwhile_is_not_renamed_to(lake: Lake, monkeypat
 def test_a_stale_evolution_does_not_take_columns_away(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Iceberg's transactions put what they planned over what was committed meanwhile."""
     table = lake.table(KEYED)
-    reorder = schema_update._reorder
+    reorder = schema_update.reorder
 
     def slow(*args: object) -> None:
         monkeypatch.undo()
         lake.target.apply(table, Evolve(WIDEST, 3))
         reorder(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(schema_update, "_reorder", slow)
+    monkeypatch.setattr(schema_update, "reorder", slow)
     with pytest.raises(TargetConflict):
         lake.another_worker().apply(table, Evolve(WIDER, 2))
     found = lake.reader().load_table((table.namespace, table.name)).schema()
