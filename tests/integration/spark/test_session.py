@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from replicator.targets.base import Append, Create, Merge, TargetTable
 from replicator.targets.iceberg.direct.writer import SPARK_ONLY
 from replicator.targets.iceberg.jvm import jvm as engine
 from replicator.targets.iceberg.jvm.errors import translated
+from replicator.targets.iceberg.jvm.janino import instance
 from replicator.targets.iceberg.jvm.session import SparkPool
 from replicator.targets.iceberg.target import IcebergTarget
 from tests.integration.spark.lake import Lake
@@ -37,6 +39,22 @@ def test_several_tables_are_applied_in_parallel(lake: Lake) -> None:
     with ThreadPoolExecutor(3) as pool:
         assert list(pool.map(life, range(4))) == [[(1, f"{place}!")] for place in range(4)]
     assert len(lake.spark._free) <= 4
+
+
+def test_java_of_our_own_is_compiled_once_by_threads_that_need_it_at_the_same_time(lake: Lake) -> None:
+    """py4j remembers a class's methods by its name: of two that have one, it calls a method of the wrong one."""
+    running, start = engine.running(lake.config), threading.Barrier(8)
+    source = 'public class CompiledOnce { public String says() { return "once"; } }'
+
+    def ask(_: int) -> str:
+        start.wait(60)
+        made = instance(running, "CompiledOnce", source)
+        return f"{made.says()} {running.java('java.lang.System.identityHashCode')(made)}"
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = set(pool.map(ask, range(8)))
+    assert len(answers) == 1
+    assert answers.pop().startswith("once ")
 
 
 def test_a_context_that_was_shut_down_is_told_as_spark_that_ended(lake: Lake) -> None:

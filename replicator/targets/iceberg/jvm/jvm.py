@@ -78,6 +78,7 @@ class Engine:
     classes: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     _begun: list[Any] = field(default_factory=list, repr=False, compare=False)
     _beginning: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    _making: threading.RLock = field(default_factory=threading.RLock, repr=False, compare=False)
 
     @property
     def root(self) -> Any:
@@ -103,6 +104,13 @@ class Engine:
                 found = getattr(found, part)
             self.classes[name] = found
         return self.classes[name]
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """What `make` makes for this name, the first time it is asked for; whoever asks meanwhile waits for it."""
+        with self._making:
+            if name not in self.classes:
+                self.classes[name] = make()
+            return self.classes[name]
 
     def new_session(self) -> SparkSession:
         """A session with settings and views of its own."""
