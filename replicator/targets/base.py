@@ -108,6 +108,9 @@ class Append:
 class Merge:
     """Fold these segments (all of one schema) and apply the result in one commit, atomic with `upto`.
 
+    A target may do only the first of them, up to a segment's end, and says how far it came (`ApplyResult.upto`); not
+    before one that begins at or below `whole_to`.
+
     emptied: a TRUNCATE comes right after them; rows whose values are not known need not be told then.
     """
 
@@ -115,6 +118,7 @@ class Merge:
     schema: TableSchema
     upto: int
     emptied: bool = False
+    whole_to: int = -1
 
 
 @dataclass(frozen=True)
@@ -177,13 +181,17 @@ TargetChange = Create | Evolve | Append | Merge | Replace | DeleteBelow | Drop |
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """Rows that the commit put in or took out of the table, how it was done (append, merge, …), seconds it took."""
+    """Rows that the commit put in or took out of the table, how it was done (append, merge, …), seconds it took.
+
+    upto: of a merge that did the first of its segments only: their last sequence number.
+    """
 
     inserted: int
     updated: int
     deleted: int
     how: str
     seconds: float
+    upto: int | None = None
 
 
 @dataclass(frozen=True)

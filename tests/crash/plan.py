@@ -117,6 +117,7 @@ class Deck:
                 "replicator.snapshot.sizing.MAX_ROWS": 1000,
                 "replicator.engine.capture.capture.IDLE_COMMIT_SECONDS": 0.5,
                 "replicator.engine.capture.capture.SMALL_SECONDS": hand.choice((0.0, 0.25)),
+                "replicator.targets.iceberg.direct.writer.ROWS": hand.choice((400, 1_000_000)),
                 "replicator.targets.iceberg.upkeep.maintenance.NEW_SNAPSHOTS": hand.choice((5, 60)),
                 "replicator.targets.iceberg.upkeep.maintenance.EXPIRY_SECONDS": 5,
                 "replicator.targets.iceberg.upkeep.maintenance.DELETION_SECONDS": 2,

@@ -229,12 +229,13 @@ class TableApplier:
         schema = self._session.schema(head.schema_version)
         # A row may have changed its key before a chunk read the one that took its place there: only the whole log knows
         # both.
-        group = self._group(todo, whole_to=position.loaded if schema.partial else -1)
+        whole_to = position.loaded if schema.partial else -1
+        group = self._group(todo, whole_to)
         upto = group[-1].last_sequence
         follows = todo[len(group)] if len(group) < len(todo) else None
         emptied = isinstance(follows, TableEvent) and follows.kind is EventKind.TRUNCATE_TABLE
-        result = self._session.apply(Merge(group, schema, upto, emptied))
-        position = self._reached(position, upto)
+        result = self._session.apply(Merge(group, schema, upto, emptied, whole_to))
+        position = self._reached(position, upto if result.upto is None else result.upto)
         self._session.mark(result, position)
         return position
 

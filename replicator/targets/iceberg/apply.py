@@ -17,7 +17,7 @@ from replicator.targets.base import Append, Counts, DeleteBelow, Merge, Position
 from replicator.targets.iceberg import changelog
 from replicator.targets.iceberg.direct.pruning import nothing_in, whole_files_below
 from replicator.targets.iceberg.direct.result import DIRECT, SKIPPED, ChangeOutcome
-from replicator.targets.iceberg.direct.writer import Direct, DirectLimits, FallBackToSpark
+from replicator.targets.iceberg.direct.writer import Direct, DirectLimits, FallBackToSpark, TooLarge, up_to
 from replicator.targets.iceberg.spark import fold, merge_keyless, merge_unchanged
 from replicator.targets.iceberg.spark.changes import quoted, read
 from replicator.targets.iceberg.spark.merge_modes import end_below, put_changes, put_folded
@@ -82,21 +82,25 @@ class _Batch:
 def merge(
     catalog: IcebergCatalog, storage: Storage, table: IcebergTable, change: Merge, limits: DirectLimits = LIMITS
 ) -> ChangeOutcome:
-    """Fold, and apply in one commit, with what the position says is in already left out."""
+    """Fold, and apply in one commit, with what the position says is in already left out.
+
+    What is too large to be done directly is begun with: Spark would take ten times as long.
+    """
     at = position(table)
     segments = [s for s in change.segments if s.last_sequence > at.applied]
     if at.applied >= change.upto:
         return ChangeOutcome(SKIPPED, {})
+    change = replace(change, segments=segments)
     after = replace(at, applied=change.upto, item=item_of(change))
     if segments:
         require_columns(table, change.schema)
     if table.mode is Mode.CHANGELOG:
-        return changelog.merge(catalog, storage, table, replace(change, segments=segments), at, limits)
-    batch = _Batch.of(storage, segments, change.schema)
+        return changelog.merge(catalog, storage, table, change, at, limits)
     try:
-        return _directly(Direct.of(storage, table, limits), change, batch, at, after)
+        return _directly(storage, table, change, at, limits)
     except FallBackToSpark as error:
         reason = str(error)
+    batch = _Batch.of(storage, segments, change.schema)
     if not segments:
         return ChangeOutcome("nothing", commit(catalog, table, after, None), reason)
     if not change.schema.key:
@@ -105,15 +109,30 @@ def merge(
     return replace(_in_spark(catalog, storage, table, change, batch, at, after), reason=reason)
 
 
-def _directly(direct: Direct, change: Merge, batch: _Batch, at: Position, after: Position) -> ChangeOutcome:
-    """Raises NotDirectly."""
-    if not batch.segments:
-        direct.nothing(after)
-        return ChangeOutcome("nothing", Counts())
-    if not change.schema.key and not batch.arrivals:
-        raise FallBackToSpark("no key")
-    counts = direct.merge(change.schema, batch.segments, batch.ranges, at, after, partial=batch.lacking is not None)
-    return ChangeOutcome("merge" if counts.updated or counts.deleted else "append", counts, DIRECT)
+def _directly(
+    storage: Storage, table: IcebergTable, change: Merge, at: Position, limits: DirectLimits
+) -> ChangeOutcome:
+    """All of it, or as many of the first segments as can be done.  Raises FallBackToSpark."""
+    part = limits.first(change)
+    while True:
+        direct = Direct.of(storage, table, limits)
+        after = replace(at, applied=part.upto, item=item_of(part))
+        if not part.segments:
+            direct.nothing(after)
+            return ChangeOutcome("nothing", Counts())
+        batch = _Batch.of(storage, part.segments, part.schema)
+        if not part.schema.key and not batch.arrivals:
+            raise FallBackToSpark("no key")
+        partial = batch.lacking is not None
+        try:
+            counts = direct.merge(part.schema, part.segments, batch.ranges, at, after, partial=partial)
+        except TooLarge:
+            if (fewer := up_to(part, len(part.segments) // 2)) is part:
+                raise
+            part = fewer
+            continue
+        how = "merge" if counts.updated or counts.deleted else "append"
+        return ChangeOutcome(how, counts, DIRECT, None if part is change else part.upto)
 
 
 def _in_spark(

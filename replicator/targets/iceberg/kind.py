@@ -96,11 +96,12 @@ def _valid(settings: Settings) -> None:
 
 
 def _open(opening: Opening) -> Target:
+    from replicator.targets.iceberg.direct.writer import DirectLimits  # noqa: PLC0415 - as below
     from replicator.targets.iceberg.target import IcebergTarget  # noqa: PLC0415 - Spark is loaded where it is needed
 
     pool = opening.spark(lake_catalog(opening.config, opening.lake))
     layout = Layout.parse(opening.config)
-    return IcebergTarget(pool, opening.storage, opening.replicator, retention=opening.retention, layout=layout)
+    return IcebergTarget(pool, opening.storage, opening.replicator, DirectLimits(), opening.retention, layout)
 
 
 def _check(settings: Settings) -> list[CheckResult]:

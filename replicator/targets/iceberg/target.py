@@ -255,7 +255,7 @@ def _result(outcome: ChangeOutcome, seconds: float) -> ApplyResult:
     """Counts are our own for a direct change, Spark's for a MERGE, the commit's for everything else."""
     did = outcome.did
     if isinstance(did, Counts):
-        return ApplyResult(did.inserted, did.updated, did.deleted, str(outcome), seconds)
+        return ApplyResult(did.inserted, did.updated, did.deleted, str(outcome), seconds, outcome.upto)
 
     def count(name: str) -> int:
         return int(did.get(name, 0))

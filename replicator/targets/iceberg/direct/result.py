@@ -15,12 +15,13 @@ DIRECT = "direct"
 class ChangeOutcome:
     """How a change was done, what it did (Spark: the summary of its commit), and why it took the way that it took.
 
-    `reason`: DIRECT, or why Spark did it; empty where there is no choice.
+    `reason`: DIRECT, or why Spark did it; empty where there is no choice.  upto: see `ApplyResult`.
     """
 
     how: str
     did: Counts | Mapping[str, str]
     reason: str = ""
+    upto: int | None = None
 
     def __str__(self) -> str:
         """`merge (direct)`, `merge (Spark: values left out)`, `skip`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ from replicator.model.mode import DELETED, Mode
 from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.staging.storage import Storage
 from replicator.state.journal import Segment
-from replicator.targets.base import Counts, Position
+from replicator.targets.base import Counts, Merge, Position
 from replicator.targets.iceberg.direct import history_writer
 from replicator.targets.iceberg.direct.data_files import LakeFiles, Unreadable, lake_files, new_data_file, target_schema
 from replicator.targets.iceberg.direct.key_lookup import Lookup, RowsToDelete, forget_positions, remember_positions
@@ -37,14 +37,26 @@ from replicator.targets.iceberg.table.layout import format_version
 from replicator.targets.iceberg.table.parts import keeps_columns
 from replicator.targets.parquet_files import Split, Written, shaped, write_stream
 
+ROWS = 1_000_000
+
 
 @dataclass(frozen=True)
 class DirectLimits:
     """Up to where a merge is done directly: changes, bytes of their files, bytes that they take in memory."""
 
-    rows: int = 200_000
-    file_bytes: int = 64 * 1024 * 1024
+    rows: int = field(default_factory=lambda: ROWS)
+    file_bytes: int = 128 * 1024 * 1024
     memory: int = 256 * 1024 * 1024
+
+    def first(self, change: Merge) -> Merge:
+        """The first of its segments that are within the limits, by what the journal says of them."""
+        rows = size = count = 0
+        for segment in change.segments:
+            rows, size = rows + segment.rows, size + segment.size
+            if rows > self.rows or size > self.file_bytes:
+                break
+            count += 1
+        return up_to(change, count)
 
 
 WRITERS = 2  # of an initial load
@@ -58,6 +70,20 @@ SPARK_ONLY = DirectLimits(-1, -1, -1)
 
 class FallBackToSpark(Exception):
     """Spark must do it, because …"""
+
+
+class TooLarge(FallBackToSpark):
+    """… unless there are fewer changes."""
+
+
+def up_to(change: Merge, count: int) -> Merge:
+    """The first `count` of the segments, or as many more as cannot be parted from them; at least one."""
+    segments, count = change.segments, max(count, 1)
+    while count < len(segments) and segments[count].first_sequence <= change.whole_to:
+        count += 1
+    if count >= len(segments):
+        return change
+    return replace(change, segments=segments[:count], upto=segments[count - 1].last_sequence, emptied=False)
 
 
 class Direct:
@@ -111,7 +137,7 @@ class Direct:
             self._storage, segments, schema, at.applied, most, timed=keeps, partial=partial
         )
         if changes is None:
-            raise FallBackToSpark("memory")
+            raise TooLarge("memory")
         opened()
         if partial:
             changes = self._filled(schema, changes, ranges)
@@ -145,7 +171,7 @@ class Direct:
             hits = Lookup(self._files, self._table, schema).held(unchanged_values.concerned(changes, schema), ranges)
         held = read_rows(self._files, hits, columns, self._limits.memory)
         if held is None:
-            raise FallBackToSpark("rows to read")
+            raise TooLarge("rows to read")
         newest = self.mode is Mode.MIRROR
         filled = unchanged_values.filled(changes, held, schema, self._limits.memory, newest=newest)
         if filled is None:
@@ -159,7 +185,7 @@ class Direct:
         with _readable():
             kept = history_writer.fold(self._files, self._table, schema, changes, ranges, self._limits.memory)
         if kept is None:
-            raise FallBackToSpark("rows to read")
+            raise TooLarge("rows to read")
         if keeps_columns(self._table, schema) and self.mode is Mode.SOFT_DELETE and kept.to_delete:
             raise FallBackToSpark("kept columns")
         staging()
@@ -189,9 +215,9 @@ class Direct:
     def _within_limits(self, schema: TableSchema, segments: Sequence[Segment]) -> None:
         rows, size = sum(segment.rows for segment in segments), sum(segment.size for segment in segments)
         if rows > self._limits.rows:
-            raise FallBackToSpark(f"{rows:,} changes")
+            raise TooLarge(f"{rows:,} changes")
         if size > self._limits.file_bytes:
-            raise FallBackToSpark(f"{size >> 20} MiB")
+            raise TooLarge(f"{size >> 20} MiB")
         if not fold.comparable(schema):
             raise FallBackToSpark("key type")
 

@@ -4,17 +4,20 @@ without it.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
 
+from replicator.folding import staged_changes
 from replicator.targets.base import DeleteBelow, Merge
 from replicator.targets.iceberg.direct.writer import SPARK_ONLY, DirectLimits
 from replicator.targets.iceberg.target import IcebergTarget
 from tests.integration.direct.play import Play
 from tests.integration.spark.lake import Lake
-from tests.staged import insert, schema_of
+from tests.staged import insert, schema_of, update
 
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
 
@@ -62,6 +65,31 @@ def test_sweeps_take_the_same_rows_both_ways(lake: Lake, in_spark: IcebergTarget
             gone += done.deleted
         assert Counter(lake.rows(ours, sequence=True)) == Counter(lake.rows(theirs, sequence=True))
     assert gone > 20
+
+
+def test_of_a_batch_that_is_too_large_the_first_segments_are_merged_directly(lake: Lake) -> None:
+    few, table = IcebergTarget(lake.spark, lake.storage, "r1", DirectLimits(rows=5)), lake.table(KEYED)
+    twos = [lake.segment(KEYED, [insert(n, n, "x"), insert(n + 1, n + 1, "x")]) for n in (0, 2, 4)]
+    batch = Merge(
+        [*twos, lake.segment(KEYED, [update(n, (n % 6, "x"), (n % 6, "y")) for n in range(6, 12)])], KEYED, 11
+    )
+    done = few.apply(table, batch)
+    assert (done.how, done.inserted, done.upto) == ("append (direct)", 4, 3)
+    assert few.position(table).applied == 3  # type: ignore[union-attr]
+    done = few.apply(table, replace(batch, whole_to=6))
+    assert (done.how, done.upto) == ("merge (Spark: 8 changes)", None)
+    assert few.position(table).applied == 11  # type: ignore[union-attr]
+    assert lake.rows(table) == [(n, "y") for n in range(6)]
+
+
+def test_a_batch_that_does_not_fit_in_memory_is_halved(lake: Lake) -> None:
+    table, seq = lake.table(KEYED), itertools.count()
+    whole = [lake.segment(KEYED, [insert(next(seq), n, "x" * 1000) for n in range(100)]) for _ in range(4)]
+    quarter = staged_changes.changes(lake.storage, whole[:1], KEYED, -1, 1 << 30).nbytes  # type: ignore[union-attr]
+    small = IcebergTarget(lake.spark, lake.storage, "r1", DirectLimits(memory=2 * quarter + quarter // 2))
+    batch = Merge(whole, KEYED, 399)
+    assert [small.apply(table, batch).upto for _ in range(2)] == [199, None]
+    assert lake.rows(table) == [(n, "x" * 1000) for n in range(100)]
 
 
 def test_what_is_too_large_or_needs_spark_says_so(lake: Lake) -> None:
