@@ -254,7 +254,7 @@ def _apply(replicator: Replicator, tenure: LeaseHolder, idle: float | None, jour
     """Stays for `idle` seconds after the last commit: what comes then is applied at once."""
     del journaled
     assert tenure.lease is not None
-    store = OrmApplyStore(replicator.pk)
+    store = OrmApplyStore(replicator.pk, gather=True)
     report = wiring.reporter(replicator, Stage.APPLY)
     works = _Once(partial(_works, Stage.APPLY, replicator.pk, tenure.lease))
     waited, prepared = Patience(idle), False

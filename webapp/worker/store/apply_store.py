@@ -37,6 +37,8 @@ from webapp.worker.store.counters import count_applied
 ITEMS = 2000
 _ANY_REPLICATOR = -(2**62)  # stands for a replicator's key in a statement; no other value of it is equal
 MILLISECOND = timedelta(milliseconds=1)
+# Changes that were journaled so long after their commit may wait so long for more, unless none came for so long.
+BEHIND, GATHER, STILL = timedelta(seconds=60), timedelta(seconds=10), timedelta(seconds=1.5)
 ONCE: Mapping[str, Any] = {"update_conflicts": True, "unique_fields": ["table"], "update_fields": ["since"]}
 STRUCTURE = """
 SELECT count(*), coalesce(sum(hashtextextended(
@@ -73,9 +75,12 @@ class OrmApplyStore:
     A table that was renamed during its turn is still found under the name the turn began with.
     """
 
-    def __init__(self, replicator_id: int) -> None:
-        """`tables` begins turns."""
-        self._id = replicator_id
+    def __init__(self, replicator_id: int, *, gather: bool = False) -> None:
+        """`tables` begins turns.
+
+        gather: while capture is far behind, tables wait a little for more (`_gathered`).
+        """
+        self._id, self._gather = replicator_id, gather
         self._turns: dict[TableId, _Turn] = {}
         self._structure: tuple[int, int] | None = None
         self._generations: dict[str, int] = {}
@@ -116,12 +121,15 @@ class OrmApplyStore:
         values = tuple(self._id if value == _ANY_REPLICATOR else value for value in values)
         limit = None if most is None else most + len(busy) + len(left_out)
         while True:
-            rows = list(ReplicatorTable.objects.raw(statement, (*values, limit)))
+            read = list(ReplicatorTable.objects.raw(statement, (*values, limit)))
+            rows = _gathered(read) if self._gather else read
             free = [row for row in rows if row.pk not in busy and row.table_id not in left_out]
             found = _one_of_each(free, {turn.shared for turn in self._turns.values()})[:most]
-            if limit is None or len(rows) < limit or len(found) == most or len(found) == len(free):
+            if limit is None or len(read) < limit or len(found) == most:
                 return found
-            limit = None  # those that share one may be many
+            if len(rows) == len(read) and len(found) == len(free):
+                return found
+            limit = None  # those that share one, or gather, may be many
 
     @stored
     def turned(self, lease: Lease, table: TableId) -> None:
@@ -308,14 +316,34 @@ def _one_of_each(rows: Sequence[ReplicatorTable], busy: Collection[tuple[str, st
     return found
 
 
+def _gathered(rows: Sequence[ReplicatorTable]) -> list[ReplicatorTable]:
+    """Without those that stream changes of long ago while more of them come in: fewer and larger commits catch up
+    sooner, and nothing is fresh before all is in.
+    """
+    if not rows or rows[0].now - max(row.newest or row.now - STILL for row in rows) >= STILL:
+        return list(rows)
+    return [row for row in rows if not _may_gather(row)]
+
+
+def _may_gather(row: ReplicatorTable) -> bool:
+    if row.state != TableState.STREAMING.value or row.retry_at is not None or not (row.since and row.committed):
+        return False
+    behind: bool = row.since - row.committed > BEHIND and row.now - row.since < GATHER
+    return behind
+
+
 @cache
 def _due_statement() -> tuple[str, tuple[Any, ...]]:
     """Made once: it is asked for all the time, and the ORM takes ten times as long to make it as Postgres to answer."""
     loading = When(state=TableState.LOADING.value, then=F("loaded"))
     waiting = models.SegmentRow.objects.filter(table=OuterRef("pk"), last_sequence__gt=OuterRef("done"))
-    since = Subquery(waiting.order_by("last_sequence").values("created_at")[:1])
+    since, committed = (
+        Subquery(waiting.order_by("last_sequence").values(name)[:1]) for name in ("created_at", "last_commit_ts")
+    )
+    newest = Subquery(waiting.order_by("-last_sequence").values("created_at")[:1])
     found = with_work(_ANY_REPLICATOR).annotate(done=Case(loading, default=Greatest("applied", "live_from")))
-    rows = found.annotate(since=since).order_by(F("since").asc(nulls_first=True), "id")
+    found = found.annotate(since=since, committed=committed, newest=newest, now=NOW)
+    rows = found.order_by(F("since").asc(nulls_first=True), "id")
     statement, values = rows.query.sql_with_params()
     return f"{statement} LIMIT %s", values
 

@@ -61,6 +61,42 @@ def test_a_turn_that_does_not_fail_ends_what_had_failed(streaming: Captured, lea
         assert not Failure.objects.filter(resolved_at=None).exists()
 
 
+@pytest.mark.parametrize(
+    ("behind", "waited", "others_waited", "due"),
+    [
+        (120, 0, 0, False),  # capture is two minutes behind, and more comes in
+        (120, 5, 1, False),
+        (120, 11, 1, True),  # long enough
+        (120, 5, 2, True),  # nothing more comes in
+        (30, 0, 0, True),  # fresh
+    ],
+)
+def test_a_table_whose_capture_is_behind_waits_a_little_for_more(
+    streaming: Captured, behind: float, waited: float, others_waited: float, due: bool
+) -> None:
+    streaming.commit(next_sequence=20, schemas=(V1,), segments=(segment(ORDERS, 10, 19),))
+    first, second = SegmentRow.objects.order_by("first_sequence")
+    for row, seconds in ((first, waited), (second, others_waited)):
+        row.created_at = datetime.now(UTC) - timedelta(seconds=seconds)
+        row.last_commit_ts = row.created_at - timedelta(seconds=behind)
+        row.save()
+    found = OrmApplyStore(streaming.replicator.pk, gather=True).tables()
+    assert [one.table for one in found] == [ORDERS] * due
+    assert OrmApplyStore(streaming.replicator.pk).tables()
+
+
+def test_a_table_that_waits_for_more_keeps_no_other_from_its_turn(make: Any) -> None:
+    capture = Captured(make(initial_snapshot=False, tables=(ORDERS, ITEMS)))
+    capture.begin()
+    both = V1, SchemaVersion(1, schema_of(ITEMS))
+    capture.commit(next_sequence=20, schemas=both, segments=(segment(ORDERS, 0, 9), segment(ITEMS, 10, 19)))
+    for row, behind in zip(SegmentRow.objects.order_by("first_sequence"), (120, 1), strict=True):
+        row.last_commit_ts = row.created_at - timedelta(seconds=behind)
+        row.save()
+    found = OrmApplyStore(capture.replicator.pk, gather=True).tables(most=1)
+    assert [one.table for one in found] == [ITEMS]
+
+
 def outcome(applied: int, *, seconds_late: float = 2.0) -> Applied:
     return Applied(ORDERS, applied, -1, 0.5, "merge", datetime.now(UTC) + timedelta(seconds=seconds_late))
 
