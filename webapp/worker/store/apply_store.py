@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache, partial
 from typing import Any
 
@@ -316,20 +316,20 @@ def _one_of_each(rows: Sequence[ReplicatorTable], busy: Collection[tuple[str, st
     return found
 
 
-def _gathered(rows: Sequence[ReplicatorTable]) -> list[ReplicatorTable]:
+def _gathered(rows: Sequence[Any]) -> list[ReplicatorTable]:
     """Without those that stream changes of long ago while more of them come in: fewer and larger commits catch up
     sooner, and nothing is fresh before all is in.
+
+    rows: tables, with what `_due_statement` says of them.
     """
-    if not rows or rows[0].now - max(row.newest or row.now - STILL for row in rows) >= STILL:
-        return list(rows)
-    return [row for row in rows if not _may_gather(row)]
+    comes = any(row.newest is not None and row.now - row.newest < STILL for row in rows)
+    return [row for row in rows if not (comes and _may_wait(row, row.since, row.committed, row.now))]
 
 
-def _may_gather(row: ReplicatorTable) -> bool:
-    if row.state != TableState.STREAMING.value or row.retry_at is not None or not (row.since and row.committed):
+def _may_wait(row: ReplicatorTable, since: datetime | None, committed: datetime | None, now: datetime) -> bool:
+    if row.table_state is not TableState.STREAMING or row.retry_at is not None or since is None or committed is None:
         return False
-    behind: bool = row.since - row.committed > BEHIND and row.now - row.since < GATHER
-    return behind
+    return since - committed > BEHIND and now - since < GATHER
 
 
 @cache
