@@ -9,7 +9,7 @@ from functools import cache, partial
 from typing import Any
 
 from django.db import connection
-from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, When
+from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, Sum, When
 from django.db.models.functions import Greatest
 
 from replicator.errors import StateError, TidemarkError
@@ -37,8 +37,9 @@ from webapp.worker.store.counters import count_applied
 ITEMS = 2000
 _ANY_REPLICATOR = -(2**62)  # stands for a replicator's key in a statement; no other value of it is equal
 MILLISECOND = timedelta(milliseconds=1)
-# Changes that were journaled so long after their commit may wait so long for more, unless none came for so long.
-BEHIND, GATHER, STILL = timedelta(seconds=60), timedelta(seconds=10), timedelta(seconds=1.5)
+# Changes that were journaled so long after their commit wait for more: for so many of a table, and for so long at most,
+# unless none came for so long.
+BEHIND, ENOUGH, GATHER, STILL = timedelta(seconds=60), 100_000, timedelta(seconds=10), timedelta(seconds=1.5)
 ONCE: Mapping[str, Any] = {"update_conflicts": True, "unique_fields": ["table"], "update_fields": ["since"]}
 STRUCTURE = """
 SELECT count(*), coalesce(sum(hashtextextended(
@@ -323,13 +324,15 @@ def _gathered(rows: Sequence[Any]) -> list[ReplicatorTable]:
     rows: tables, with what `_due_statement` says of them.
     """
     comes = any(row.newest is not None and row.now - row.newest < STILL for row in rows)
-    return [row for row in rows if not (comes and _may_wait(row, row.since, row.committed, row.now))]
+    return [row for row in rows if not (comes and _may_wait(row, row.rows, row.since, row.committed, row.now))]
 
 
-def _may_wait(row: ReplicatorTable, since: datetime | None, committed: datetime | None, now: datetime) -> bool:
+def _may_wait(
+    row: ReplicatorTable, rows: int, since: datetime | None, committed: datetime | None, now: datetime
+) -> bool:
     if row.table_state is not TableState.STREAMING or row.retry_at is not None or since is None or committed is None:
         return False
-    return since - committed > BEHIND and now - since < GATHER
+    return since - committed > BEHIND and now - since < GATHER and rows < ENOUGH
 
 
 @cache
@@ -342,7 +345,8 @@ def _due_statement() -> tuple[str, tuple[Any, ...]]:
     )
     newest = Subquery(waiting.order_by("-last_sequence").values("created_at")[:1])
     found = with_work(_ANY_REPLICATOR).annotate(done=Case(loading, default=Greatest("applied", "live_from")))
-    found = found.annotate(since=since, committed=committed, newest=newest, now=NOW)
+    many = Subquery(waiting.order_by().values("table").annotate(many=Sum("rows")).values("many"))
+    found = found.annotate(since=since, committed=committed, newest=newest, rows=many, now=NOW)
     rows = found.order_by(F("since").asc(nulls_first=True), "id")
     statement, values = rows.query.sql_with_params()
     return f"{statement} LIMIT %s", values

@@ -62,23 +62,24 @@ def test_a_turn_that_does_not_fail_ends_what_had_failed(streaming: Captured, lea
 
 
 @pytest.mark.parametrize(
-    ("behind", "waited", "others_waited", "due"),
+    ("behind", "waited", "others_waited", "rows", "due"),
     [
-        (120, 0, 0, False),  # capture is two minutes behind, and more comes in
-        (120, 5, 1, False),
-        (120, 11, 1, True),  # long enough
-        (120, 5, 2, True),  # nothing more comes in
-        (30, 0, 0, True),  # fresh
+        (120, 0, 0, 10, False),  # capture is two minutes behind, and more comes in
+        (120, 5, 1, 10, False),
+        (120, 11, 1, 10, True),  # long enough
+        (120, 5, 2, 10, True),  # nothing more comes in
+        (120, 0, 0, 50_000, True),  # enough
+        (30, 0, 0, 10, True),  # fresh
     ],
 )
 def test_a_table_whose_capture_is_behind_waits_a_little_for_more(
-    streaming: Captured, behind: float, waited: float, others_waited: float, due: bool
+    streaming: Captured, behind: float, waited: float, others_waited: float, rows: int, due: bool
 ) -> None:
     streaming.commit(next_sequence=20, schemas=(V1,), segments=(segment(ORDERS, 10, 19),))
     first, second = SegmentRow.objects.order_by("first_sequence")
     for row, seconds in ((first, waited), (second, others_waited)):
         row.created_at = datetime.now(UTC) - timedelta(seconds=seconds)
-        row.last_commit_ts = row.created_at - timedelta(seconds=behind)
+        row.last_commit_ts, row.rows = row.created_at - timedelta(seconds=behind), rows
         row.save()
     found = OrmApplyStore(streaming.replicator.pk, gather=True).tables()
     assert [one.table for one in found] == [ORDERS] * due
