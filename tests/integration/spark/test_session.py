@@ -57,6 +57,41 @@ def test_java_of_our_own_is_compiled_once_by_threads_that_need_it_at_the_same_ti
     assert answers.pop().startswith("once ")
 
 
+WITNESS = """
+public class Witness implements py4j.GatewayServerListener {
+    private final StringBuffer seen = new StringBuffer();
+    public void connectionStarted(py4j.Py4JServerConnection connection) {
+        try {
+            seen.append(connection.getSocket().getTcpNoDelay()).append(' ');
+        } catch (java.net.SocketException error) {
+            seen.append("closed ");
+        }
+    }
+    public String seen() { return seen.toString(); }
+    public void connectionStopped(py4j.Py4JServerConnection connection) {}
+    public void connectionError(Exception error) {}
+    public void serverError(Exception error) {}
+    public void serverPostShutdown() {}
+    public void serverPreShutdown() {}
+    public void serverStarted() {}
+    public void serverStopped() {}
+}
+"""
+
+
+def test_java_answers_each_thread_without_waiting_for_acknowledgements(lake: Lake) -> None:
+    running = engine.running(lake.config)
+    witness, server = instance(running, "Witness", WITNESS), running.gateway.java_gateway_server
+    server.addListener(witness)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(running.jvm.java.lang.System.nanoTime).result()
+        assert "true" in (seen := witness.seen().split())
+        assert "false" not in seen
+    finally:
+        server.removeListener(witness)
+
+
 def test_a_context_that_was_shut_down_is_told_as_spark_that_ended(lake: Lake) -> None:
     """As a JVM that runs out of memory does on its way out; py4j tells a class that it cannot ask for any more as
     missing.

@@ -6,9 +6,10 @@ object of another.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from replicator.targets.iceberg.jvm.jvm import Engine
+if TYPE_CHECKING:
+    from replicator.targets.iceberg.jvm.jvm import Engine
 
 
 def class_loader(engine: Engine, name: str, source: str) -> Any:

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from replicator.errors import SparkUnavailable
 from replicator.redaction import redacted
 from replicator.targets.iceberg.jvm.connect import new_session
+from replicator.targets.iceberg.jvm.connections import answer_at_once
 from replicator.targets.iceberg.jvm.errors import MAX_TEXT, jvm_is_gone, reason
 
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
@@ -269,7 +270,9 @@ def _start(launch: Launch, generation: int) -> Engine:
                 raise
             raise _unavailable(error) from None
 
-    return Engine(begin, gateway.jvm, gateway, hadoop, generation, os.getpid(), launch.remote, tuple(launch.jars))
+    engine = Engine(begin, gateway.jvm, gateway, hadoop, generation, os.getpid(), launch.remote, tuple(launch.jars))
+    answer_at_once(engine)
+    return engine
 
 
 def _begin(launch: Launch, conf: SparkConf, gateway: Any) -> Any:
