@@ -267,10 +267,11 @@ class Target(Protocol):
         """
         ...
 
-    def maintain(self, table: TargetTable, *, reloading: bool = False) -> str:
+    def maintain(self, table: TargetTable, *, busy: bool = False) -> str:
         """Compact, expire snapshots and remove orphans if due; a sentence of what was done, or an empty one.
 
-        reloading: all rows are being read again, so that files with many deleted rows are soon gone by themselves.
+        busy: all rows are being read again, or the table is far behind its source.  Files with many deleted rows are
+        left for later then: they soon change again, or are gone.
         """
         ...
 

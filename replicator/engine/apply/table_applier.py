@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 
 from replicator.engine.apply.table_session import NOTHING, LeaseLostDuringApply, TableSession
@@ -36,6 +36,7 @@ from replicator.targets.base import (
 
 # With a chunk, one commit of a table that is loaded takes no more: the log's changes behind it wait until it is made.
 MERGED_CHUNK_ROWS = 65_536
+BEHIND = timedelta(seconds=60)  # a table whose newest change was committed before that is far behind
 
 
 class TableApplier:
@@ -48,6 +49,7 @@ class TableApplier:
         self._target = TargetPosition(session, self._names)
         self._unfolded = session.target.capabilities.unfolded
         self._emptied = False  # told for the reload under way
+        self._newest: datetime | None = None  # of the log's changes that this pass has merged: its commit
 
     @property
     def table(self) -> TableId:
@@ -90,8 +92,9 @@ class TableApplier:
 
     def _maintain(self) -> None:
         reach("apply.maintain.before")
-        reloading = self._table.state is TableState.RELOADING
-        if done := self._session.target.maintain(self._session.name, reloading=reloading):
+        behind = self._newest is not None and datetime.now(UTC) - self._newest > BEHIND
+        busy = behind or self._table.state is TableState.RELOADING
+        if done := self._session.target.maintain(self._session.name, busy=busy):
             self._session.report.log(Level.INFO, done, table=self._table.table)
         reach("apply.maintain.after")
 
@@ -231,7 +234,7 @@ class TableApplier:
         # both.
         whole_to = position.loaded if schema.partial else -1
         group = self._group(todo, whole_to)
-        upto = group[-1].last_sequence
+        upto, self._newest = group[-1].last_sequence, group[-1].last_commit_ts
         follows = todo[len(group)] if len(group) < len(todo) else None
         emptied = isinstance(follows, TableEvent) and follows.kind is EventKind.TRUNCATE_TABLE
         result = self._session.apply(Merge(group, schema, upto, emptied, whole_to))

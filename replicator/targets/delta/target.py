@@ -67,9 +67,9 @@ class DeltaTarget:
         took = time.monotonic() - started
         return ApplyResult(counts.inserted, counts.updated, counts.deleted, how, took)
 
-    def maintain(self, table: TargetTable, *, reloading: bool = False) -> str:
+    def maintain(self, table: TargetTable, *, busy: bool = False) -> str:
         """See `Target`."""
-        del reloading
+        del busy
         found = self._own(self._load(table))
         return "" if found is None else maintenance.maintain(found, self._retention)
 

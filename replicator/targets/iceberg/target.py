@@ -103,7 +103,7 @@ class IcebergTarget:
                 outcome = self._apply(table, change, seen)
         return _result(outcome, time.monotonic() - started)
 
-    def maintain(self, table: TargetTable, *, reloading: bool = False) -> str:
+    def maintain(self, table: TargetTable, *, busy: bool = False) -> str:
         """See `Target`."""
         table = table.whole
         with self._turn(table), self._guarded():
@@ -112,7 +112,7 @@ class IcebergTarget:
                 return ""
             if follow(found, self._layout.of(found.properties.get(SOURCE, str(table)))):
                 found = self._catalog.require(table)
-            return maintenance.maintain(self._catalog, found, self._retention, reloading=reloading)
+            return maintenance.maintain(self._catalog, found, self._retention, busy=busy)
 
     def interrupt(self) -> None:
         """See `Target`."""

@@ -101,9 +101,9 @@ class KafkaTarget:
             how, counts = self._change(table, change, seen)
         return ApplyResult(*counts, how, time.monotonic() - started)
 
-    def maintain(self, table: TargetTable, *, reloading: bool = False) -> str:
+    def maintain(self, table: TargetTable, *, busy: bool = False) -> str:
         """Nothing to do: the brokers compact."""
-        del table, reloading
+        del table, busy
         return ""
 
     def interrupt(self) -> None:

@@ -70,9 +70,9 @@ class WarehouseTarget:
         took = time.monotonic() - started
         return ApplyResult(counts.inserted, counts.updated, counts.deleted, how, took)
 
-    def maintain(self, table: TargetTable, *, reloading: bool = False) -> str:
+    def maintain(self, table: TargetTable, *, busy: bool = False) -> str:
         """The database looks after its tables itself."""
-        del table, reloading
+        del table, busy
         return ""
 
     def interrupt(self) -> None:

@@ -54,7 +54,7 @@ def test_worn_files_lose_their_deleted_rows(lake: Lake, monkeypatch: pytest.Monk
     assert lake.target.maintain(table) == ""
     lake.merge(table, KEYED, *[update(300 + n, (n, "x"), (n, "y")) for n in range(45, 60)])
     before = lake.rows(table, sequence=True)
-    assert lake.target.maintain(table, reloading=True) == ""
+    assert lake.target.maintain(table, busy=True) == ""
     assert lake.target.maintain(table) == f"{table}: compacted 1 file."
     assert set(deletes_of(lake, table).values()) <= {0}
     assert sorted(lake.rows(table, sequence=True)) == sorted(before)

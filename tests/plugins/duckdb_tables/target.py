@@ -318,9 +318,9 @@ class DuckDbTarget:
         columns = (*change.schema.columns, *kept)
         return replace(change.schema, columns=columns)
 
-    def maintain(self, table: TargetTable, *, reloading: bool = False) -> str:
+    def maintain(self, table: TargetTable, *, busy: bool = False) -> str:
         """Nothing is to be done."""
-        del table, reloading
+        del table, busy
         return ""
 
     def interrupt(self) -> None:

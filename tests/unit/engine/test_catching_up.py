@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from itertools import chain, repeat
 from typing import Any
 
@@ -102,6 +103,8 @@ class Merges:
 
     conflicts: int = 0
     seen: list[Any] = field(default_factory=list)
+    most: int | None = None  # segments of a merge that it does at a time
+    kept_busy: list[bool] = field(default_factory=list)
     capabilities = Capabilities()
 
     def position(self, table: Any) -> Position:
@@ -114,8 +117,12 @@ class Merges:
             self.conflicts -= 1
             message = "Another worker committed in the meantime."
             raise TargetConflict(message)
+        upto = None
+        if self.most is not None and len(change.segments) > self.most:
+            part = change.segments[: self.most]
+            change, upto = replace(change, segments=part), part[-1].last_sequence
         self.seen.append(change)
-        return ApplyResult(0, 0, 0, "merge", 0.0)
+        return ApplyResult(0, 0, 0, "merge", 0.0, upto)
 
     def prepare(self) -> None:
         """Nothing to start."""
@@ -123,8 +130,9 @@ class Merges:
     def interrupt(self) -> None:
         """What is under way ends by itself."""
 
-    def maintain(self, table: Any, *, reloading: bool = False) -> str:
+    def maintain(self, table: Any, *, busy: bool = False) -> str:
         del table
+        self.kept_busy.append(busy)
         return ""
 
 
@@ -136,9 +144,14 @@ def segment(first: int, last: int) -> Segment:
     return Segment(TABLE, SegmentKind.LOG, 1, first, last, f"{first}.parquet", 10, 100, updates=10)
 
 
+def apply(journal: Journal, target: Merges, most: int = 15) -> None:
+    options = ApplyOptions(1, most)
+    run_apply(target=target, store=journal, lease=None, keep=lambda: True, options=options, report=Silent())  # type: ignore[arg-type, call-arg]
+
+
 def merges(journal: Journal, conflicts: int = 0) -> list[tuple[list[int], bool]]:
     target = Merges(conflicts)
-    run_apply(target=target, store=journal, lease=None, keep=lambda: True, options=ApplyOptions(1, 15), report=Silent())  # type: ignore[arg-type, call-arg]
+    apply(journal, target)
     if conflicts < 2:
         assert journal.failures == []
     return [([s.first_sequence for s in one.segments], one.emptied) for one in target.seen if isinstance(one, Merge)]
@@ -160,6 +173,23 @@ def test_up_to_the_loads_end_the_log_of_a_table_that_leaves_out_values_is_one_me
 def test_a_merge_is_told_of_the_truncate_that_follows_it() -> None:
     truncate = TableEvent(TABLE, 50, EventKind.TRUNCATE_TABLE)
     assert merges(Journal([*PARTS[:3], truncate, *PARTS[3:]])) == [([1, 10, 20], True), ([60], False), ([70], False)]
+
+
+def test_a_merge_of_which_the_target_did_a_part_goes_on_from_there() -> None:
+    journal, target = Journal(list(PARTS), partial=False), Merges(most=2)
+    apply(journal, target, most=1000)
+    assert [[one.first_sequence for one in merge.segments] for merge in target.seen] == [[1, 10], [20, 60], [70]]
+    assert journal.marks == [19, 69, 79]
+
+
+@pytest.mark.parametrize(("seconds", "busy"), [(5, False), (120, True), (None, False)])
+def test_the_upkeep_of_a_table_that_is_far_behind_leaves_worn_files_for_later(
+    seconds: float | None, busy: bool
+) -> None:
+    committed = None if seconds is None else datetime.now(UTC) - timedelta(seconds=seconds)
+    target = Merges()
+    apply(Journal([replace(one, last_commit_ts=committed) for one in PARTS]), target)
+    assert target.kept_busy == [busy]
 
 
 def test_a_conflict_is_a_failure_only_where_it_lasts() -> None:

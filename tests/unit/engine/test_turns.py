@@ -87,7 +87,7 @@ class Lake:
         self.at[table.name] = change.upto
         return ApplyResult(1, 0, 0, "merge", 0.0)
 
-    def maintain(self, table: TargetTable, *, reloading: bool = False) -> str:
+    def maintain(self, table: TargetTable, *, busy: bool = False) -> str:
         assert table
         return ""
 

@@ -48,10 +48,10 @@ class _Looked:
 _LOOKED: dict[str, _Looked] = {}
 
 
-def maintain(catalog: IcebergCatalog, table: IcebergTable, retention: Retention, *, reloading: bool = False) -> str:
-    """A sentence of what was done; empty where nothing was due.  reloading: see `Target`."""
+def maintain(catalog: IcebergCatalog, table: IcebergTable, retention: Retention, *, busy: bool = False) -> str:
+    """A sentence of what was done; empty where nothing was due.  busy: see `Target`."""
     done = []
-    if rewritten := _compacted(catalog, table, reloading=reloading):
+    if rewritten := _compacted(catalog, table, busy=busy):
         reach("apply.compact.after")
         done.append(f"compacted {rewritten} file{'' if rewritten == 1 else 's'}")
         table = catalog.require(table.name)
@@ -79,7 +79,7 @@ def _deleted_files(table: IcebergTable, retention: Retention, now: float) -> lis
     return [f"deleted {deleted} unreferenced files"] if deleted else []
 
 
-def _compacted(catalog: IcebergCatalog, table: IcebergTable, *, reloading: bool) -> int:
+def _compacted(catalog: IcebergCatalog, table: IcebergTable, *, busy: bool) -> int:
     """Number of files that were rewritten: a bounded number of bytes without Spark, or all by Spark where that cannot
     keep up.
     """
@@ -87,11 +87,11 @@ def _compacted(catalog: IcebergCatalog, table: IcebergTable, *, reloading: bool)
         return 0
     files = lake_files(table)
     looked = _LOOKED.setdefault(table.uuid, _Looked())
-    if _compaction_due(table, alone=files is None, reloading=reloading):
+    if _compaction_due(table, alone=files is None, busy=busy):
         return _compact(catalog, table)
     if files is None:
         return _compact_many(catalog, table, looked)
-    worn = not reloading and _deleted(table, MIN_DELETES, MAX_DELETED_SHARE)
+    worn = not busy and _deleted(table, MIN_DELETES, MAX_DELETED_SHARE)
     if worn or _many_small_files(table, looked, SMALL_FILES):
         return _compact_some(catalog, table, files, looked, worn=worn)
     return 0
@@ -140,14 +140,14 @@ def _deleted(table: IcebergTable, least: int, share: float) -> bool:
     return table.total("position-deletes") > max(least, table.total("records") * share)
 
 
-def _compaction_due(table: IcebergTable, *, alone: bool, reloading: bool) -> bool:
+def _compaction_due(table: IcebergTable, *, alone: bool, busy: bool) -> bool:
     """By Spark.  Deletes are read again by every reader, and small files are opened by every reader.
 
     alone: there is no other compaction than Spark's.
     """
     share = MAX_DELETED_SHARE if alone else SPARKS_DELETED_SHARE
     many = table.total("delete-files") - table.total("data-files") > MAX_DELETE_FILES
-    worn = not reloading and _deleted(table, SPARKS_MIN_DELETES, share)
+    worn = not busy and _deleted(table, SPARKS_MIN_DELETES, share)
     return many or worn or (not _partitioned(table) and _small_files(table) > MAX_SMALL_FILES)
 
 

@@ -185,8 +185,8 @@ class Tables:
             self.positions[table] = replace(found, applied=change.upto)
         return ApplyResult(0, 0, 0, "", 0.0)
 
-    def maintain(self, table: TargetTable, *, reloading: bool = False) -> str:
-        del table, reloading
+    def maintain(self, table: TargetTable, *, busy: bool = False) -> str:
+        del table, busy
         return ""
 
 
