@@ -109,7 +109,8 @@ class Merge:
     """Fold these segments (all of one schema) and apply the result in one commit, atomic with `upto`.
 
     A target may do only the first of them, up to a segment's end, and says how far it came (`ApplyResult.upto`); not
-    before one that begins at or below `whole_to`.
+    before one that begins at or below `whole_to`: the initial load read rows as they were at different times, so that
+    only all of the log up to its end makes a state that the source had.
 
     emptied: a TRUNCATE comes right after them; rows whose values are not known need not be told then.
     """

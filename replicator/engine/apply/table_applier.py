@@ -232,12 +232,11 @@ class TableApplier:
         schema = self._session.schema(head.schema_version)
         # A row may have changed its key before a chunk read the one that took its place there: only the whole log knows
         # both.
-        whole_to = position.loaded if schema.partial else -1
-        group = self._group(todo, whole_to)
+        group = self._group(todo, whole_to=position.loaded if schema.partial else -1)
         upto, self._newest = group[-1].last_sequence, group[-1].last_commit_ts
         follows = todo[len(group)] if len(group) < len(todo) else None
         emptied = isinstance(follows, TableEvent) and follows.kind is EventKind.TRUNCATE_TABLE
-        result = self._session.apply(Merge(group, schema, upto, emptied, whole_to))
+        result = self._session.apply(Merge(group, schema, upto, emptied, whole_to=position.loaded))
         position = self._reached(position, upto if result.upto is None else result.upto)
         self._session.mark(result, position)
         return position
