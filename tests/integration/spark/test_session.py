@@ -18,6 +18,7 @@ from replicator.targets.base import Append, Create, Merge, TargetTable
 from replicator.targets.iceberg.direct.writer import SPARK_ONLY
 from replicator.targets.iceberg.jvm import jvm as engine
 from replicator.targets.iceberg.jvm.errors import translated
+from replicator.targets.iceberg.jvm.executor import prompt_executor
 from replicator.targets.iceberg.jvm.janino import instance
 from replicator.targets.iceberg.jvm.session import SparkPool
 from replicator.targets.iceberg.target import IcebergTarget
@@ -90,6 +91,39 @@ def test_java_answers_each_thread_without_waiting_for_acknowledgements(lake: Lak
         assert "false" not in seen
     finally:
         server.removeListener(witness)
+
+
+PROMPT = """
+import java.util.concurrent.*;
+
+public class Prompt {
+    public String ask(ExecutorService executor) throws Exception {
+        final CountDownLatch begun = new CountDownLatch(1), go = new CountDownLatch(1);
+        Future works = executor.submit(new Runnable() { public void run() {
+            begun.countDown();
+            try { go.await(); } catch (InterruptedException error) { throw new RuntimeException("interrupted"); }
+        } });
+        begun.await();
+        Thread.currentThread().interrupt();
+        String said = works.isDone() + " " + Thread.interrupted();
+        go.countDown();
+        Future fails = executor.submit(new Runnable() { public void run() { throw new RuntimeException("no"); } });
+        said = said + " " + works.isDone() + " " + fails.isDone();
+        try {
+            fails.get();
+        } catch (ExecutionException error) {
+            said = said + " " + error.getCause().getMessage();
+        }
+        return said;
+    }
+}
+"""
+
+
+def test_a_task_of_a_commit_is_done_when_it_is_asked_unless_whoever_asks_is_interrupted(lake: Lake) -> None:
+    running = engine.running(lake.config)
+    said = instance(running, "Prompt", PROMPT).ask(prompt_executor(running))
+    assert said == "false true true true no"
 
 
 def test_a_context_that_was_shut_down_is_told_as_spark_that_ended(lake: Lake) -> None:

@@ -24,6 +24,7 @@ from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE
 from replicator.targets.base import TargetTable
 from replicator.targets.iceberg.destination import OWNER
+from replicator.targets.iceberg.jvm.executor import prompt_executor
 from replicator.targets.iceberg.jvm.jvm import Engine
 from replicator.targets.iceberg.jvm.local_files import bypass_hadoop_permissions
 from replicator.targets.iceberg.jvm.session import SparkPool, from_java_map, java_map
@@ -489,7 +490,7 @@ def prepared(
         if _is(error, "NoSuchTableException", "IllegalStateException"):  # the latter: another table's UUID
             raise _overtaken(table) from None
         raise
-    update = build(transaction)
+    update = build(transaction).scanManifestsWith(prompt_executor(table.engine))
     for key, value in said.items():
         update.set(key, value)
     update.commit()
