@@ -51,8 +51,7 @@ from webapp.replicators.selection.entries import SelectionEntry
 
 CURRENT_SECONDS = 300.0
 PLAY_SECONDS = 10.0
-# Rightly refused among tables that share a target table: one without key, and one whose column of a name is of a type that no
-# other type holds together with those of the others.
+# Rightly refused where a target table is shared: one without key, and a column whose types in them no type holds.
 CANNOT_SHARE = ("Tables that share the target table", "no type of the target holds both")
 HALF_IDENTIFIED = "have another replica identity than the table"
 LIVES_AFTER = 1
