@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from testing.servers.hive import EmbeddedHive
     from testing.servers.iceberg_rest import EmbeddedRestCatalog
     from testing.servers.kafka import EmbeddedKafka
+    from testing.servers.redshift import EmbeddedRedshift
     from tests.integration.kafka.security import Authority
     from tests.integration.spark.lake import Lake
 
@@ -251,6 +252,14 @@ def rest_catalog() -> Iterator[EmbeddedRestCatalog]:
     from testing.servers.iceberg_rest import EmbeddedRestCatalog
 
     yield from _while_it_runs(EmbeddedRestCatalog(HOME / "rest"))
+
+
+@pytest.fixture(scope="session")
+def redshift(postgres_source: EmbeddedPostgresSource, s3_server: EmbeddedS3) -> Iterator[EmbeddedRedshift]:
+    """A stand-in for Redshift, before the live Postgres."""
+    from testing.servers.redshift import EmbeddedRedshift
+
+    yield from _while_it_runs(EmbeddedRedshift(postgres_source, s3_server.environment))
 
 
 @pytest.fixture(scope="session")

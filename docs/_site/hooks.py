@@ -18,6 +18,9 @@ PAGES = {
     "replicator/sources/mysql/README.md": "sources/mysql.md",
     "replicator/sources/postgres/README.md": "sources/postgres.md",
     "replicator/targets/iceberg/README.md": "targets/iceberg.md",
+    "replicator/targets/delta/README.md": "targets/delta.md",
+    "replicator/targets/postgres/README.md": "targets/postgres.md",
+    "replicator/targets/redshift/README.md": "targets/redshift.md",
     "replicator/targets/kafka/README.md": "targets/kafka.md",
 }
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")

@@ -9,8 +9,9 @@ from replicator.targets.iceberg.kind import ICEBERG
 from replicator.targets.kafka.kind import KAFKA
 from replicator.targets.kind import Opening, TargetKind
 from replicator.targets.postgres.kind import POSTGRES
+from replicator.targets.redshift.kind import REDSHIFT
 
-KINDS: dict[str, TargetKind] = {kind.name: kind for kind in (ICEBERG, DELTA, POSTGRES, KAFKA)}
+KINDS: dict[str, TargetKind] = {kind.name: kind for kind in (ICEBERG, DELTA, POSTGRES, REDSHIFT, KAFKA)}
 DEFAULT = ICEBERG.name
 
 

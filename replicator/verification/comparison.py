@@ -28,6 +28,7 @@ from replicator.verification.model import (
     DeltaConfig,
     DifferenceKind,
     Options,
+    RedshiftConfig,
     RowDifference,
     TablePair,
     TableReport,
@@ -139,6 +140,10 @@ class _Comparison:
             from replicator.verification.postgres.target import open_table as open_postgres_table  # noqa: PLC0415
 
             return open_postgres_table(self._target, pair)
+        if isinstance(self._target, RedshiftConfig):
+            from replicator.verification.redshift import open_table as open_redshift_table  # noqa: PLC0415 - the same
+
+            return open_redshift_table(self._target, pair)
         from replicator.verification.delta import open_table as open_delta_table  # noqa: PLC0415 - delta-rs
 
         assert isinstance(self._target, DeltaConfig)

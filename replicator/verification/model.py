@@ -55,7 +55,14 @@ class DatabaseConfig:
     server: SourceConfig
 
 
-TargetConfig = CatalogConfig | DeltaConfig | DatabaseConfig
+@dataclass(frozen=True)
+class RedshiftConfig:
+    """Tables of a Redshift database.  connect: makes a connection of Amazon's client that commits by itself."""
+
+    connect: Callable[[], Any] = field(repr=False)
+
+
+TargetConfig = CatalogConfig | DeltaConfig | DatabaseConfig | RedshiftConfig
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ def pages(made: Installation) -> list[str]:
         "/destinations/new/?kind=kafka",
         "/destinations/new/?kind=iceberg",
         "/destinations/new/?kind=postgres",
+        "/destinations/new/?kind=redshift",
         "/destinations/guide/kafka/",
         "/account/tokens/",
         "/users/",

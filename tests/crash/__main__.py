@@ -80,7 +80,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--catalog",
-        choices=("built_in", "rest", "glue", "delta", "postgres"),
+        choices=("built_in", "rest", "glue", "delta", "postgres", "redshift"),
         default="built_in",
         help="which has the copies",
     )
@@ -154,7 +154,7 @@ class Run:
 
     def _one(self, number: int, plan: Plan) -> None:
         size = MEDIUM if number % 10 == 9 else SMALL
-        if self.options.catalog == "postgres":
+        if self.options.catalog in {"postgres", "redshift"}:
             kinds.NUL = "nul"
         history = generate(
             self.seed * 100_003 + number, self.options.source, size, self.stand.source.version,

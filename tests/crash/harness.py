@@ -23,7 +23,7 @@ from tests import java
 from tests.crash.delta_lake import DeltaLake
 from tests.crash.faults.catalog import GlueLake, RestLake
 from tests.crash.faults.lake import Lake
-from tests.crash.faults.postgres_copies import PostgresCopies
+from tests.crash.faults.postgres_copies import PostgresCopies, RedshiftCopies
 from tests.crash.faults.store import S3Store
 from tests.crash.sources import SOURCES, SourceUnderTest, copied
 from webapp.embedded.postgres import EmbeddedPostgres
@@ -201,7 +201,8 @@ class Stand:
     ) -> None:
         """`source`: mariadb, mysql or postgres; `version` of the last, by default the embedded server's.
 
-        catalog: built_in, rest or glue, which has the copies; delta: Delta tables have them; postgres: a server.
+        catalog: built_in, rest or glue, which has the copies; delta: Delta tables have them; postgres: a server;
+        redshift: a stand-in.
         store: s3 for copies on S3; those of glue always are.
         neighbour: another program lives in the catalog.
 
@@ -262,6 +263,8 @@ class Stand:
     def _lake(self, catalog: str, store: S3Store | None) -> Lake | PostgresCopies | None:
         if catalog == "postgres":
             return PostgresCopies(self.folder / "copies", self._breaking)
+        if catalog == "redshift":
+            return RedshiftCopies(self.folder / "copies", self._breaking)
         if catalog == "delta":
             return DeltaLake(self.folder / "delta", self._breaking, store)
         if catalog == "rest":

@@ -26,7 +26,8 @@ def project() -> dict[str, object]:
 
 
 def test_what_the_project_names_is_pinned_alike_where_it_is_installed_from() -> None:
-    named = pins("\n".join(project()["dependencies"]))
+    extras = [one for names in project()["optional-dependencies"].values() for one in names]
+    named = pins("\n".join([*project()["dependencies"], *extras]))
     installed = pins((ROOT / "requirements.txt").read_text())
     assert named.items() <= installed.items()
     assert not installed.keys() & {"pytest", "playwright", "ruff", "mypy"}

@@ -18,7 +18,7 @@ from replicator.sources.postgres.connection import literal, quoted
 from replicator.targets.base import TargetTable
 from replicator.targets.postgres.config import PostgresDestination
 from replicator.targets.postgres.kind import NAMES, TEXT, postgres_type, refused_column
-from replicator.targets.warehouse.dialect import DELETE, POSITIONS, Columns, Dialect, Session
+from replicator.targets.warehouse.dialect import DELETE, Columns, Dialect, Session
 from replicator.targets.warehouse.position import FIELDS
 
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ class PostgresDialect(Dialect):
     def _relation(self, table: TargetTable) -> str:
         return f"pg_catalog.to_regclass({literal(self.place(table))})"
 
-    def prepare(self, session: Session, namespace: str) -> None:
+    def prepare(self, session: Session, table: TargetTable) -> None:
         """Only one worker at a time makes what is missing: two CREATE … IF NOT EXISTS would meet in the catalog."""
-        positions = TargetTable(namespace, POSITIONS)
+        namespace, positions = table.namespace, self.positions(table)
         if self.columns(session, positions) is not None:
             return
         number = int.from_bytes(blake2b(f"tidemark {namespace}".encode(), digest_size=8).digest(), signed=True)

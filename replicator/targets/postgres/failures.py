@@ -9,72 +9,34 @@ import psycopg2
 
 from replicator.clear_text import LIBPQ_REFUSAL
 from replicator.clear_text import REMEDY as CLEAR_TEXT
-from replicator.errors import (
-    ConfigurationError,
-    StorageFull,
-    TableError,
-    TargetConflict,
-    TargetError,
-    TargetUnauthorized,
-    TidemarkError,
-    UnsupportedDdl,
-    ValueDoesNotFit,
-)
+from replicator.errors import ConfigurationError, TargetError, TargetUnauthorized, TidemarkError, ValueDoesNotFit
 from replicator.redaction import redacted
 from replicator.sources.postgres.connection import sql_state
+from replicator.targets.warehouse.sql_states import MAX_TEXT, MEANINGS, Meaning, explained_state
 
-MAX_TEXT = 300
-REACH = "Check that the server is running and reachable from the web server and the workers at its address and port."
-AGAIN = "Retried automatically."
-# Longest first; https://www.postgresql.org/docs/current/errcodes-appendix.html.  What is not here is retried.
-_MEANINGS: Mapping[str, tuple[type[TidemarkError], str, str]] = {
-    "40001": (TargetConflict, "was overtaken by another transaction", AGAIN),
-    "40P01": (TargetConflict, "met a deadlock", AGAIN),
-    "23505": (TargetConflict, "met a row that another worker has put in", AGAIN),
-    "42P07": (TargetConflict, "has the table already, which another worker has made", AGAIN),
+_MEANINGS: Mapping[str, Meaning] = {
+    **MEANINGS,
     "55P03": (
         TargetError,
         "waited in vain for a lock",
         "Retried automatically. If it persists, look for long transactions on the table in pg_stat_activity.",
     ),
-    "57014": (TargetError, "cancelled the statement", AGAIN),
     "25006": (
         TargetError,
         "is read-only",
         "Connect to the primary server: a standby is read-only. After a failover, correct host and port.",
-    ),
-    "53100": (StorageFull, "has no space left", "Free space on its disk. Tidemark then resumes automatically."),
-    "53300": (TargetError, "has no connection free", "Raise max_connections, or end other connections."),
-    "42501": (
-        TargetUnauthorized,
-        "does not allow it",
-        "Run the test of the destination. It shows the GRANT to run on the server.",
-    ),
-    "42939": (
-        UnsupportedDdl,
-        "reserves names that begin with pg_",
-        "Give the replicator a prefix, or a routing rule for this schema.",
-    ),
-    "2BP01": (
-        TargetError,
-        "has views or other objects that depend on it",
-        "Drop what depends on the table, or on the column that changes. Retried automatically.",
     ),
     "0A000": (
         TargetError,
         "cannot do it",
         "Drop the views that use the column that changes, if that is the reason. Retried automatically.",
     ),
-    "3D000": (TargetError, "has no such database", "Create the database, or correct the destination."),
     "54000": (
         ValueDoesNotFit,
         "takes no value of that size",
         "If the key is too long for an index, set Keys of the destination to Index only, and resnapshot the table.",
     ),
-    "28": (TargetUnauthorized, "refused the login", "Correct the user and password of the destination."),
-    "22": (ValueDoesNotFit, "does not take a value", "Exclude the column from the replicator, or change the value."),
-    "54": (UnsupportedDdl, "has a limit that the table exceeds", "Exclude columns of the table from the replicator."),
-}  # fmt: skip
+}
 _TEXTS = (
     ("does not exist", "database", "3D000"),
     ("authentication failed", "", "28"),
@@ -104,9 +66,7 @@ def _explained(where: str, error: Exception) -> TidemarkError:
         if LIBPQ_REFUSAL in said:
             return TargetUnauthorized(f"{where} requests the password in clear text.", remedy=CLEAR_TEXT)
         state = next((code for one, two, code in _TEXTS if one in said and two in said), "")
-    kind, does, remedy = _MEANINGS.get(state) or _MEANINGS.get(state[:2]) or (TargetError, "failed", REACH)
-    message = f"{where} {does}: {said}"
-    return kind(message, remedy=remedy) if kind is not TableError else TableError(message)
+    return explained_state(where, state, said, _MEANINGS)
 
 
 def _said(error: Exception) -> str:

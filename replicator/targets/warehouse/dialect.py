@@ -10,11 +10,13 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from replicator.model.evolution import EvolutionPlan
 from replicator.model.schema import OPERATION, SEQUENCE
 from replicator.model.types import DataType
 from replicator.targets.base import TargetTable
 
 POSITIONS = "_tidemark_positions"  # a table in each namespace, with a row for each table
+MOVING = "_tidemark_moving_"  # a column between two names
 DELETE, PUT = "DELETE", "PUT"  # values of OPERATION in a staging table
 Columns = Sequence[tuple[str, DataType]]
 
@@ -96,6 +98,10 @@ class Dialect(ABC):
         before = f"{alias}." if alias else ""
         return ", ".join(f"{before}{self.quoted(name)}" for name in names)
 
+    def positions(self, table: TargetTable) -> TargetTable:
+        """Which table has the position of a table: one of the namespace, where rows of one table do not conflict."""
+        return TargetTable(table.namespace, POSITIONS)
+
     def matching(self, names: Iterable[str]) -> str:
         """The condition that rows `t` and `s` have one key."""
         return " AND ".join(f"t.{self.quoted(name)} = s.{self.quoted(name)}" for name in names)
@@ -107,16 +113,37 @@ class Dialect(ABC):
         """Of a table that is there, or None.  A type that Tidemark does not make is None."""
 
     @abstractmethod
-    def prepare(self, session: Session, namespace: str) -> None:
-        """Make namespace and position table where they are missing.  Idempotent, by several workers at a time."""
+    def prepare(self, session: Session, table: TargetTable) -> None:
+        """Make a table's namespace and position table where missing.  Idempotent, by several workers at a time."""
+
+    def forget(self, session: Session, table: TargetTable) -> None:
+        """A table has no position any more: drop what only its position needed."""
+        del session, table
 
     @abstractmethod
     def create(self, session: Session, table: TargetTable, columns: Columns, key: Sequence[str], *, one: bool) -> None:
         """Make a table that is not there.  one: of each key there is one row at most."""
 
-    @abstractmethod
+    def change_columns(
+        self, session: Session, table: TargetTable, plan: EvolutionPlan, gone: set[str], key: Sequence[str]
+    ) -> None:
+        """Make the columns those of the plan.  Columns may take each other's names.  gone: dropped first."""
+        renamed = [(old, new) for old, new in plan.renamed if old not in gone]
+        for name in sorted(gone):
+            self.drop_column(session, table, name)
+        for number, (old, _) in enumerate(renamed):
+            self.rename_column(session, table, old, f"{MOVING}{number}")
+        for number, (_, new) in enumerate(renamed):
+            self.rename_column(session, table, f"{MOVING}{number}", new)
+        for column in (*plan.added, *plan.replaced):
+            self.add_column(session, table, column.name, column.type)
+        for column in plan.widened:
+            self.widen_column(session, table, column.name, column.type)
+        self.keyed(session, table, key)
+
     def keyed(self, session: Session, table: TargetTable, key: Sequence[str]) -> None:
         """After columns have changed: rows can still be found by the key."""
+        del session, table, key
 
     def drop(self, session: Session, table: TargetTable) -> None:
         """With its rows."""

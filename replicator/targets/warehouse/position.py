@@ -13,7 +13,7 @@ from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE
 from replicator.model.types import BIGINT, STRING, DataType
 from replicator.targets.base import NO_TABLE, Position, TargetTable
-from replicator.targets.warehouse.dialect import POSITIONS, Dialect, Session
+from replicator.targets.warehouse.dialect import Dialect, Session
 
 # kept: a JSON list of columns that the source no longer has.
 FIELDS: Sequence[tuple[str, DataType]] = (
@@ -118,14 +118,16 @@ class Positions:
         self.begin(session, new, table.position)
         self._set_kept(session, new, table.kept)
         self._delete(session, table.name)
+        self._dialect.forget(session, table.name)
 
     def end(self, session: Session, table: OpenTable) -> None:
         """Of a table that is dropped; compared as by `move`."""
         self.move(session, table, table.position)
         self._delete(session, table.name)
+        self._dialect.forget(session, table.name)
 
     def _row(self, session: Session, table: TargetTable) -> tuple[str, ...] | None:
-        if self._dialect.columns(session, TargetTable(table.namespace, POSITIONS)) is None:
+        if self._dialect.columns(session, self._dialect.positions(table)) is None:
             return None
         name = self._dialect.literal(table.name)
         found = session.query(f"SELECT {', '.join(_NAMES[1:])} FROM {self._place(table)} WHERE table_name = {name}")
@@ -143,7 +145,7 @@ class Positions:
         return between.join(f"{name} = {self._dialect.literal(value)}" for name, value in values.items())
 
     def _place(self, table: TargetTable) -> str:
-        return self._dialect.place(TargetTable(table.namespace, POSITIONS))
+        return self._dialect.place(self._dialect.positions(table))
 
 
 def _values(at: Position) -> list[str | int]:

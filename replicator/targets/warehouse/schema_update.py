@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from replicator.errors import TargetConflict
 from replicator.faults import reach
-from replicator.model.evolution import EvolutionPlan, overwritten_columns, plan_evolution
+from replicator.model.evolution import overwritten_columns, plan_evolution
 from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE, Column, TableSchema
 from replicator.model.types import BIGINT
@@ -17,8 +17,6 @@ from replicator.targets.base import Create, Evolve, Position, Rename, TargetTabl
 from replicator.targets.warehouse.changes import published
 from replicator.targets.warehouse.dialect import Dialect, Session
 from replicator.targets.warehouse.position import OpenTable, Positions
-
-MOVING = "_tidemark_moving_"  # a column between two names
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class SchemaChanges:
         schema, dialect = change.schema, self.dialect
         change.mode.check(schema)
         dialect.check_columns(schema.names, str(schema.table))
-        dialect.prepare(session, name.namespace)
+        dialect.prepare(session, name)
         at = Position(change.applied, -1, change.version, change.load, change.mode)
         columns = [(one.name, one.type) for one in schema.columns]
         columns += [(SEQUENCE, BIGINT), *change.mode.columns.items()]
@@ -60,7 +58,7 @@ class SchemaChanges:
 
     def rename(self, session: Session, name: TargetTable, change: Rename, seen: str | None) -> bool:
         """False where it is done already, or there is nothing to rename."""
-        self.dialect.prepare(session, change.new.namespace)
+        self.dialect.prepare(session, change.new)
         with published(session):
             found = self.positions.seen(session, name, seen)
             if found is None or name == change.new:
@@ -97,19 +95,5 @@ class SchemaChanges:
         self.positions.move(session, table, replace(table.position, schema_version=change.version), after)
         back = {new: old for old, new in plan.renamed}
         gone = overwritten | {back.get(one.name, one.name) for one in plan.replaced} | (set(plan.dropped) - after)
-        self._change_columns(session, table.name, plan, gone)
-        self.dialect.keyed(session, table.name, () if table.mode is Mode.CHANGELOG else schema.key)
-
-    def _change_columns(self, session: Session, table: TargetTable, plan: EvolutionPlan, gone: set[str]) -> None:
-        """Columns may take each other's names."""
-        renamed = [(old, new) for old, new in plan.renamed if old not in gone]
-        for name in sorted(gone):
-            self.dialect.drop_column(session, table, name)
-        for number, (old, _) in enumerate(renamed):
-            self.dialect.rename_column(session, table, old, f"{MOVING}{number}")
-        for number, (_, new) in enumerate(renamed):
-            self.dialect.rename_column(session, table, f"{MOVING}{number}", new)
-        for column in (*plan.added, *plan.replaced):
-            self.dialect.add_column(session, table, column.name, column.type)
-        for column in plan.widened:
-            self.dialect.widen_column(session, table, column.name, column.type)
+        key = () if table.mode is Mode.CHANGELOG else schema.key
+        self.dialect.change_columns(session, table.name, plan, gone, key)

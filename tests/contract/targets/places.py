@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from testing.servers.glue import EmbeddedGlue
     from testing.servers.hive import EmbeddedHive
     from testing.servers.iceberg_rest import EmbeddedRestCatalog
+    from testing.servers.redshift import EmbeddedRedshift
     from testing.servers.s3 import EmbeddedS3
     from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
@@ -309,15 +310,27 @@ def postgres_no_keys(request: pytest.FixtureRequest, folder: Path) -> TargetPlac
     return _postgres_place(request, folder, "indexed")
 
 
+def redshift(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
+    """A stand-in: Amazon's client, Postgres without keys and with serializable transactions, files in S3."""
+    server: EmbeddedRedshift = request.getfixturevalue("redshift")
+    s3: EmbeddedS3 = request.getfixturevalue("s3_server")
+    return _database_place("redshift", server, server.settings(f"{s3.url}/{folder.name}"), folder)
+
+
 def _postgres_place(request: pytest.FixtureRequest, folder: Path, keys: str) -> TargetPlace:
-    """Read by plain SELECTs."""
     server: EmbeddedPostgresSource = request.getfixturevalue("postgres_source")
-    storage = Storage(f"file://{folder}/staging")
     settings = {
         "host": server.host, "port": server.port, "database": "shop", "user": server.user,
         "password": server.password, "keys": keys,
     }  # fmt: skip
-    kind = target_kind("postgres")
+    return _database_place("postgres", server, settings, folder)
+
+
+def _database_place(
+    name: str, server: EmbeddedPostgresSource | EmbeddedRedshift, settings: Mapping[str, Any], folder: Path
+) -> TargetPlace:
+    """Read by plain SELECTs."""
+    storage, kind = Storage(f"file://{folder}/staging"), target_kind(name)
     lake: Any = None
 
     def read(table: TargetTable, schema: TableSchema, mode: Mode) -> Counter[Row]:
@@ -349,5 +362,6 @@ PLACES: Mapping[str, Callable[[pytest.FixtureRequest, Path], TargetPlace]] = {
     "kafka": kafka,
     "postgres": postgres,
     "postgres_no_keys": postgres_no_keys,
+    "redshift": redshift,
     "duckdb": duckdb_tables,
 }

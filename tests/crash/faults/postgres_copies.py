@@ -1,4 +1,4 @@
-"""A Postgres server that has the copies of all histories, what goes wrong with it, and a reader of witness tables."""
+"""A server that has the copies of all histories, what goes wrong with it, and a reader of witness tables."""
 
 from __future__ import annotations
 
@@ -13,17 +13,26 @@ from typing import Any
 
 import psycopg2
 
-from replicator.verification import DatabaseConfig, SourceConfig
+from replicator.targets.base import TargetTable
+from replicator.targets.iceberg.destination import NO_LAKE
+from replicator.targets.redshift.config import destination
+from replicator.targets.redshift.dialect import RedshiftDialect
+from replicator.targets.redshift.kind import REDSHIFT
+from replicator.targets.warehouse.dialect import POSITIONS
+from replicator.verification import DatabaseConfig, SourceConfig, TargetConfig
+from testing.servers.redshift import EmbeddedRedshift
 from tests.crash.consistency_checker import APPLIED, KEYED, KEYLESS, Looked, Writer
+from tests.crash.faults.store import S3Store
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 EVERY_SECONDS = (0.5, 4.0)
 AWAY_SECONDS = (0.3, 3.0)
 LOCK_SECONDS = (0.5, 3.0)
+STORES_PART = 0.25  # of the troubles, where there is a store
 TROUBLES = ("cut", "cut", "cut", "cancel", "cancel", "lock", "fast restart", "crash")
 OURS = "usename = current_user AND application_name = 'tidemark' AND pid <> pg_backend_pid()"
 # What Postgres cannot store, whatever Tidemark does: texts with NUL (bytes that become a text have some), long names.
-REFUSED = ("NUL character", "more than 63 bytes")
+REFUSED = ("NUL character", "more than 63 bytes", "more than 127 bytes", "quotation mark", "Redshift takes")
 COLUMNS = {KEYED: ("id", "v", "amount", "stamp"), KEYLESS: ("t", "n")}
 
 
@@ -49,6 +58,15 @@ class PostgresCopies:
 
     def start(self) -> None:
         self.server.start()
+
+    def connect(self) -> Any:
+        """Autocommit."""
+        return self.server.connect()
+
+    def positions(self, table: str) -> str:
+        """Which table has the position of a table."""
+        del table
+        return POSITIONS
 
     def trouble(self) -> None:
         """Connections that are cut, statements that are cancelled, readers that lock, a server that goes away."""
@@ -77,7 +95,7 @@ class PostgresCopies:
 
     def _lock(self, chance: random.Random) -> None:
         """A reader that holds a table in the midst of its transaction."""
-        with closing(self.server.connect()) as db, db.cursor() as cursor:
+        with closing(self.connect()) as db, db.cursor() as cursor:
             cursor.execute(
                 "SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname) FROM pg_class c JOIN pg_namespace n"
                 " ON n.oid = c.relnamespace WHERE c.relname IN (%s, %s)", (KEYED, KEYLESS)
@@ -87,7 +105,7 @@ class PostgresCopies:
                 self._over.wait(chance.uniform(*LOCK_SECONDS))
 
     def _execute(self, sql: str) -> None:
-        with closing(self.server.connect()) as db, db.cursor() as cursor:
+        with closing(self.connect()) as db, db.cursor() as cursor:
             cursor.execute(sql)
 
     @contextmanager
@@ -106,10 +124,62 @@ class PostgresCopies:
         with self._breaking:
             self.server.stop(signal.SIGKILL)
 
-    def reader(self) -> DatabaseConfig:
+    def reader(self) -> TargetConfig:
         """As verification opens it."""
         one = self.server
         return DatabaseConfig(SourceConfig(one.host, one.port, one.user, one.password, database=one.database))
+
+
+class RedshiftCopies(PostgresCopies):
+    """A stand-in for Redshift, and a store with troubles of its own."""
+
+    kind = "redshift"
+
+    def __init__(self, folder: Path, breaking: threading.Lock) -> None:
+        """See `PostgresCopies`."""
+        super().__init__(folder, breaking)
+        self._store = S3Store(folder.with_name("copies-store"))
+        self._redshift: EmbeddedRedshift | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """A destination's."""
+        assert self._redshift is not None
+        return self._redshift.settings(f"{self._store.url}/copies", **self._store.settings(troubled=True))
+
+    def start(self) -> None:
+        super().start()
+        self._store.start()
+        own = self._store.settings(troubled=False)
+        self._redshift = EmbeddedRedshift(self.server, {
+            "AWS_ENDPOINT_URL": own["store_endpoint"], "AWS_ACCESS_KEY_ID": own["access_key_id"],
+            "AWS_SECRET_ACCESS_KEY": own["secret_access_key"],
+        })  # fmt: skip
+        self._redshift.start()
+
+    def connect(self) -> Any:
+        assert self._redshift is not None
+        return self._redshift.connect()
+
+    def positions(self, table: str) -> str:
+        return RedshiftDialect(destination(self.settings)).positions(TargetTable("", table)).name
+
+    def _make(self, what: str, chance: random.Random) -> None:
+        """One in four is the store's."""
+        if chance.random() < STORES_PART:
+            name, act = chance.choice(sorted(self._store.troubles(chance).items()))
+            self.made[name] += 1
+            act()
+            return
+        super()._make(what, chance)
+
+    def stop(self) -> None:
+        super().stop()
+        self._store.stop()
+
+    def reader(self) -> TargetConfig:
+        assert REDSHIFT.verification is not None
+        return REDSHIFT.verification(self.settings, NO_LAKE)
 
 
 class CopiesReader(Looked):
@@ -123,7 +193,7 @@ class CopiesReader(Looked):
     def look(self) -> None:
         """The present state of each table."""
         try:
-            with closing(self._copies.server.connect()) as db:
+            with closing(self._copies.connect()) as db:
                 db.set_session("REPEATABLE READ", autocommit=False)
                 for name in self._seen:
                     with db, db.cursor() as cursor:
@@ -135,7 +205,7 @@ class CopiesReader(Looked):
 
     def _look(self, cursor: Any, name: str) -> None:
         place, seen = f'"{self._namespace}"."{name}"', self._seen[name]
-        positions = f'"{self._namespace}"._tidemark_positions'
+        positions = f'"{self._namespace}".{self._copies.positions(name)}'
         cursor.execute("SELECT to_regclass(%s), to_regclass(%s)", (place, positions))
         if None in cursor.fetchone():
             return

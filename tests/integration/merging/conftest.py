@@ -8,22 +8,26 @@ import pytest
 
 from tests.integration.delta.lake import DeltaLake
 from tests.integration.direct.play import VALUES
-from tests.integration.warehouse.copies import PostgresCopies
+from tests.integration.warehouse.copies import PostgresCopies, RedshiftCopies
 
 NAMES = itertools.count(1)
 
 
-@pytest.fixture(params=["delta", "enforced", "indexed"])
+@pytest.fixture(params=["delta", "enforced", "indexed", "redshift"])
 def copies(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[DeltaLake | PostgresCopies]:
-    """Delta Lake; Postgres with primary keys, and with indexes only."""
+    """Delta Lake; Postgres with primary keys, and with indexes only; a stand-in for Redshift."""
     if request.param == "delta":
         yield DeltaLake.at(tmp_path)
         return
     text = VALUES["string"]
     monkeypatch.setitem(VALUES, "string", lambda random: text(random).replace("\0", "\\\t"))
-    server = request.getfixturevalue("postgres_source")
-    made = PostgresCopies(server, tmp_path, request.param, f"merged_{next(NAMES)}")
+    name = f"merged_{next(NAMES)}"
+    if request.param == "redshift":
+        bucket = f"{request.getfixturevalue('s3_server').url}/{name}"
+        made: PostgresCopies = RedshiftCopies(request.getfixturevalue("redshift"), tmp_path, bucket, name)
+    else:
+        made = PostgresCopies(request.getfixturevalue("postgres_source"), tmp_path, request.param, name)
     yield made
     made.close()

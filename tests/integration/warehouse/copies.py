@@ -18,6 +18,8 @@ from replicator.state.journal import Segment
 from replicator.targets.base import Create, Merge, Target, TargetTable
 from replicator.targets.kind import Opening
 from replicator.targets.postgres.kind import POSTGRES
+from replicator.targets.redshift.kind import REDSHIFT
+from testing.servers.redshift import EmbeddedRedshift
 from tests.staged import Change, Row, segment, stage
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
@@ -28,19 +30,25 @@ PATIENCE_SECONDS = 30.0
 class PostgresCopies:
     """A namespace, a staging folder, and targets over them."""
 
+    kind = POSTGRES
+
     def __init__(self, server: EmbeddedPostgresSource, folder: Path, keys: str, namespace: str) -> None:
         self.server, self.namespace = server, namespace
         self.storage = Storage(f"file://{folder}/staging")
-        self.settings: dict[str, Any] = {
-            "host": server.host, "port": server.port, "database": server.database, "user": server.user,
-            "password": server.password, "keys": keys,
-        }  # fmt: skip
+        self.settings = self._settings(keys)
         self._opened: list[Target] = []
         self.target = self.another_worker()
 
+    def _settings(self, keys: str) -> dict[str, Any]:
+        server = self.server
+        return {
+            "host": server.host, "port": server.port, "database": server.database, "user": server.user,
+            "password": server.password, "keys": keys,
+        }  # fmt: skip
+
     def another_worker(self, replicator: str = "r1") -> Target:
         lake: Any = None
-        made = POSTGRES.open(Opening(lake, lake, self.storage, replicator, self.settings, "mysql"))
+        made = self.kind.open(Opening(lake, lake, self.storage, replicator, self.settings, "mysql"))
         self._opened.append(made)
         return made
 
@@ -95,6 +103,25 @@ class PostgresCopies:
         listed = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
         found = self.query(f"SELECT {listed} FROM {self.place(table)}")
         return [tuple(bytes(one) if isinstance(one, memoryview) else one for one in row) for row in found]
+
+
+class RedshiftCopies(PostgresCopies):
+    """The same in a stand-in for Redshift; read from the Postgres behind it."""
+
+    kind = REDSHIFT
+
+    def __init__(self, server: EmbeddedRedshift, folder: Path, bucket: str, namespace: str) -> None:
+        self._redshift = server
+        super().__init__(server.postgres, folder, bucket, namespace)
+
+    def _settings(self, keys: str) -> dict[str, Any]:
+        return dict(self._redshift.settings(keys))
+
+    @contextmanager
+    def session(self) -> Iterator[Any]:
+        with closing(self._redshift.connect()) as connection, connection.cursor() as cursor:
+            cursor.execute("SET TimeZone = 'UTC'")
+            yield cursor
 
 
 def eventually(look: Callable[[], Any]) -> Any:

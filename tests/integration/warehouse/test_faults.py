@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -37,8 +39,9 @@ from replicator.targets.base import (
 )
 from replicator.targets.postgres.config import destination
 from replicator.targets.postgres.connection import PostgresSession
-from tests.integration.warehouse.copies import PostgresCopies, eventually
+from tests.integration.warehouse.copies import NAMES, PostgresCopies, eventually
 from tests.staged import Change, delete, insert, read, schema_of, update
+from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 pytestmark = pytest.mark.integration
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
@@ -48,6 +51,18 @@ WAITING = (
     "SELECT a.pid FROM pg_stat_activity a WHERE a.application_name = 'tidemark' AND a.wait_event_type = 'Lock'"
     " AND EXISTS (SELECT 1 FROM pg_locks l WHERE l.pid = a.pid AND l.relation = %s::regclass)"
 )
+
+
+@pytest.fixture(params=["enforced", "indexed", "redshift"])
+def copies(request: pytest.FixtureRequest, postgres_source: EmbeddedPostgresSource, tmp_path: Path) -> Iterator[Any]:
+    """Tables in a schema of their own, in every SQL target."""
+    if request.param == "redshift":
+        yield request.getfixturevalue("shift")
+        return
+    made = PostgresCopies(postgres_source, tmp_path, request.param, f"faults_{next(NAMES)}")
+    yield made
+    faults.disarm()
+    made.close()
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""The Amazon Redshift target: a dialect of `targets/warehouse/` (ADR 48)."""

@@ -1,0 +1,80 @@
+"""What a table has now, and its first rows, for pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from replicator.model.schema import SEQUENCE
+from replicator.targets.base import TargetTable
+from replicator.targets.kind import Preview, QueryExample, TableReport
+from replicator.targets.redshift.aws import Aws
+from replicator.targets.redshift.config import RedshiftDestination
+from replicator.targets.redshift.connection import RedshiftSession
+from replicator.targets.redshift.dialect import RedshiftDialect
+from replicator.targets.redshift.sql import literal
+
+PAGE_SECONDS = 5  # a page waits no longer for a statement
+MEBIBYTE = 1024 * 1024
+
+
+def report(to: RedshiftDestination, table: TargetTable) -> TableReport | None:
+    """None where there is no such table.  Raises TargetError."""
+    dialect = RedshiftDialect(to)
+    with _session(to) as session:
+        columns = dialect.columns(session, table)
+        if columns is None:
+            return None
+        place = dialect.place(table)
+        rows = int(session.query(f"SELECT COUNT(*) FROM {place}")[0][0])
+        # A table without rows is not listed; the size is in blocks of 1 MiB.
+        size = session.query(
+            f'SELECT size FROM svv_table_info WHERE "schema" = {literal(table.namespace)}'
+            f' AND "table" = {literal(table.name)}'
+        )  # fmt: skip
+    return TableReport(
+        location=f"{to.where} {place}",
+        rows=rows,
+        bytes=int(size[0][0]) * MEBIBYTE if size else 0,
+        files=0,
+        delete_files=0,
+        snapshots=0,
+        columns=sum(name != SEQUENCE for name, _ in columns),
+        committed_at=None,
+        compacted_at=None,
+        examples=examples(to, table),
+    )
+
+
+def preview(to: RedshiftDestination, table: TargetTable, rows: int) -> Preview | None:
+    """The first rows that are met.  None where there is no such table.  Raises TargetError."""
+    dialect = RedshiftDialect(to)
+    with _session(to) as session:
+        columns = dialect.columns(session, table)
+        if columns is None:
+            return None
+        names = [name for name, _ in columns]
+        found = session.query(f"SELECT {dialect.listed(names)} FROM {dialect.place(table)} LIMIT {rows}")
+    return Preview.of(names, [dict(zip(names, row, strict=True)) for row in found])
+
+
+def examples(to: RedshiftDestination, table: TargetTable) -> list[QueryExample]:
+    """In the order of the programs; the password is asked for, or stands as `<password>`."""
+    sql = f"SELECT * FROM {RedshiftDialect(to).place(table)} LIMIT 10;"
+    editor = f"SET enable_case_sensitive_identifier TO true;\n{sql}"
+    python = (
+        f"import redshift_connector\n\nwith redshift_connector.connect(host={to.host!r}, port={to.port},"
+        f" database={to.database!r}, user='<user>', password='<password>') as db:\n"
+        f"    print(db.cursor().execute({sql!r}).fetchall())"
+    )
+    return [QueryExample("Query editor", editor), QueryExample("redshift_connector", python)]
+
+
+@contextmanager
+def _session(to: RedshiftDestination) -> Iterator[RedshiftSession]:
+    session = RedshiftSession(to, Aws(to))
+    try:
+        session.execute(f"SET statement_timeout TO {PAGE_SECONDS * 1000}")
+        yield session
+    finally:
+        session.close()
