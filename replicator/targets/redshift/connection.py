@@ -159,7 +159,11 @@ class RedshiftSession:
             self._connection._usock.shutdown(socket.SHUT_RDWR)  # noqa: SLF001 - it has no such method
 
     def _run(self, sql: str) -> Any:
-        return self._connection.cursor().execute(sql)
+        """The client would keep the text of every statement for as long as it lives, credentials of COPY among them."""
+        try:
+            return self._connection.cursor().execute(sql)
+        finally:
+            self._connection._caches.clear()  # noqa: SLF001 - nothing else empties it
 
     @contextmanager
     def _asking(self) -> Iterator[None]:

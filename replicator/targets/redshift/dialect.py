@@ -210,10 +210,11 @@ class RedshiftDialect(Dialect):
         place = self.place(table)
         return session.execute(
             f"DELETE FROM {place} WHERE {SEQUENCE} IN (SELECT t.{SEQUENCE} FROM"
-            f" (SELECT {listed}, {SEQUENCE}, {digest} AS _digest, {number} ORDER BY {SEQUENCE}) AS _number FROM {place}"
+            f" (SELECT {listed}, {SEQUENCE}, {digest} AS _tidemark_digest,"
+            f" {number} ORDER BY {SEQUENCE}) AS _tidemark_number FROM {place}"
             f" WHERE {digest} IN (SELECT {digest} FROM {stage})) t"
-            f" JOIN (SELECT {listed}, {digest} AS _digest, {number}) AS _number FROM {stage}) s"
-            f" ON t._digest = s._digest AND t._number = s._number AND {same})"
+            f" JOIN (SELECT {listed}, {digest} AS _tidemark_digest, {number}) AS _tidemark_number FROM {stage}) s"
+            f" ON t._tidemark_digest = s._tidemark_digest AND t._tidemark_number = s._tidemark_number AND {same})"
         )
 
     def _kinds(self, session: Session, table: TargetTable) -> dict[str, DataType]:

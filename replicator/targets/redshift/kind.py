@@ -11,9 +11,16 @@ from replicator.sources.kind import read_guide
 from replicator.targets.base import Capabilities, Target, TargetTable
 from replicator.targets.iceberg.destination import LakeCatalog
 from replicator.targets.identifiers import IdentifierPolicy
-from replicator.targets.kind import Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
+from replicator.targets.kind import NONE, Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
 from replicator.targets.redshift.config import DESTINATION_FORM, destination, place
-from replicator.targets.redshift.sql import MAX_BYTES, MAX_NAME, MAX_TEXT_BYTES, redshift_type, refused_column
+from replicator.targets.redshift.sql import (
+    MAX_BYTES,
+    MAX_NAME,
+    MAX_SCALE,
+    MAX_TEXT_BYTES,
+    redshift_type,
+    refused_column,
+)
 from replicator.targets.shared_settings import SHARED_EFFECTS, check_prefix, prefixed
 from replicator.targets.warehouse.form import FIXED, FORM
 
@@ -40,6 +47,8 @@ NOTES = {
 
 
 def _types(kind: DataType) -> TypeSupport:
+    if kind.scale > MAX_SCALE:
+        return TypeSupport(redshift_type(kind), NONE, f"Redshift takes {MAX_SCALE} digits behind the point at most.")
     return TypeSupport(redshift_type(kind), note=NOTES.get(kind.kind, ""))
 
 

@@ -10,6 +10,7 @@ from replicator.model.types import DataType, Kind, decimal
 MAX_NAME = 127  # bytes
 MAX_TEXT_BYTES = 65535
 MAX_BYTES = 1_024_000
+MAX_SCALE = 37
 STAGE, LOAD = "_tidemark_stage_", "_tidemark_load"  # temporary tables
 VARCHAR = f"VARCHAR({MAX_TEXT_BYTES})"
 NAMES = {

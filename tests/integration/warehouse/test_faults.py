@@ -108,29 +108,29 @@ def test_a_change_that_the_server_ends_is_undone_and_done_again(copies: Postgres
     assert Counter(copies.rows(table)) == Counter([(1, "A"), (2, "b"), (3, "c")])
 
 
-def test_staging_tables_end_with_their_connection(one: PostgresCopies) -> None:
+def test_staging_tables_end_with_their_connection(copies: PostgresCopies) -> None:
     left = "SELECT relname FROM pg_class WHERE relname LIKE '\\_tidemark\\_stage%%'"
-    table = filled(one)
-    assert one.query(left.replace("%%", "%")) == []
-    with beginning(one, table) as merge:
-        pid = waiting(one, table)
-        assert one.query(left.replace("%%", "%"))
-        one.query("SELECT pg_terminate_backend(%s)", pid)
+    table = filled(copies)
+    assert copies.query(left.replace("%%", "%")) == []
+    with beginning(copies, table) as merge:
+        pid = waiting(copies, table)
+        assert copies.query(left.replace("%%", "%"))
+        copies.query("SELECT pg_terminate_backend(%s)", pid)
         with pytest.raises(TargetError):
             merge.result()
-    eventually(lambda: not one.query(left.replace("%%", "%")))
+    eventually(lambda: not copies.query(left.replace("%%", "%")))
 
 
-def test_interrupt_ends_a_change_that_waits(one: PostgresCopies) -> None:
-    table = filled(one)
-    with beginning(one, table) as merge:
-        waiting(one, table)
-        one.target.interrupt()
+def test_interrupt_ends_a_change_that_waits(copies: PostgresCopies) -> None:
+    table = filled(copies)
+    with beginning(copies, table) as merge:
+        waiting(copies, table)
+        copies.target.interrupt()
         with pytest.raises(TargetError):
             merge.result(timeout=20)
-    assert Counter(one.rows(table)) == Counter([(1, "a"), (2, "b")])
-    one.merge(table, KEYED, insert(2, 3, "c"))  # the target itself goes on
-    assert len(one.rows(table)) == 3
+    assert Counter(copies.rows(table)) == Counter([(1, "a"), (2, "b")])
+    copies.merge(table, KEYED, insert(2, 3, "c"))  # the target itself goes on
+    assert len(copies.rows(table)) == 3
 
 
 def test_a_lock_on_one_table_stops_no_other(one: PostgresCopies) -> None:
