@@ -13,7 +13,7 @@ from tests.integration.warehouse.copies import PostgresCopies, RedshiftCopies
 NAMES = itertools.count(1)
 
 
-@pytest.fixture(params=["delta", "enforced", "indexed", "redshift"])
+@pytest.fixture(params=["delta", "enforced", "indexed", pytest.param("redshift", marks=pytest.mark.long)])
 def copies(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[DeltaLake | PostgresCopies]:
