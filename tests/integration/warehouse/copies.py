@@ -31,6 +31,7 @@ class PostgresCopies:
     """A namespace, a staging folder, and targets over them."""
 
     kind = POSTGRES
+    cut_seconds, batches = 0.03, 60  # between cuts of connections, of which a change must outlive some
 
     def __init__(self, server: EmbeddedPostgresSource, folder: Path, keys: str, namespace: str) -> None:
         self.server, self.namespace = server, namespace
@@ -109,6 +110,7 @@ class RedshiftCopies(PostgresCopies):
     """The same in a stand-in for Redshift; read from the Postgres behind it."""
 
     kind = REDSHIFT
+    cut_seconds, batches = 0.5, 15
 
     def __init__(self, server: EmbeddedRedshift, folder: Path, bucket: str, namespace: str) -> None:
         self._redshift = server

@@ -166,7 +166,7 @@ def test_of_two_workers_at_a_time_every_change_is_done_once(copies: PostgresCopi
     random, rows, seq = Random(5), Counter[tuple[str]](), 0
     table = copies.table(KEYLESS)
     batches = []
-    for _ in range(60):
+    for _ in range(copies.batches):
         changes: list[Change] = []
         for _ in range(random.randint(1, 6)):
             there = sorted(rows.elements())
@@ -198,7 +198,7 @@ def test_of_two_workers_at_a_time_every_change_is_done_once(copies: PostgresCopi
         raise AssertionError(number)
 
     def cut() -> None:
-        while not over.wait(0.03):
+        while not over.wait(copies.cut_seconds):
             copies.query(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tidemark'"
                 " AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1"

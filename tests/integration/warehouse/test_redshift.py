@@ -92,7 +92,9 @@ def test_copy_reads_the_bucket_by_role_or_by_keys(shift: RedshiftCopies) -> None
     assert staged_files(shift) == []
 
 
-@pytest.mark.parametrize(("auth", "more"), [("iam_cluster", {"cluster": "c"}), ("iam_serverless", {"workgroup": "copies"})])
+@pytest.mark.parametrize(
+    ("auth", "more"), [("iam_cluster", {"cluster": "c"}), ("iam_serverless", {"workgroup": "copies"})]
+)
 def test_logins_are_made_by_aws(shift: RedshiftCopies, glue: EmbeddedGlue, auth: str, more: dict[str, str]) -> None:
     """As moto plays it; what it makes is a login that the stand-in does not know."""
     keys = {"aws_access_key_id": "x", "aws_secret_access_key": "y", "region_name": "us-east-1"}
