@@ -179,17 +179,20 @@ class RedshiftDialect(Dialect):
         )
 
     def delete_matching(self, session: Session, table: TargetTable, stage: str, key: Sequence[str]) -> tuple[int, int]:
-        """In two statements, as only their numbers of rows tell what they have deleted."""
-        matching = self._matching(session, table, key, quoted(table.name), "s")
-        delete = f"DELETE FROM {self.place(table)} USING {stage} s WHERE {matching}"
-        deleted = session.execute(f"{delete} AND s.{OPERATION} = '{DELETE}'")
+        """In two statements, as only their numbers of rows tell what they have deleted.
+
+        The target has no alias, so the stage has none either: a table may be called like it.
+        """
+        matching = self._matching(session, table, key, quoted(table.name), stage)
+        delete = f"DELETE FROM {self.place(table)} USING {stage} WHERE {matching}"
+        deleted = session.execute(f"{delete} AND {stage}.{OPERATION} = '{DELETE}'")
         return session.execute(delete), deleted
 
     def delete_versions(self, session: Session, table: TargetTable, stage: str, key: Sequence[str]) -> int:
         name = quoted(table.name)
         return session.execute(
-            f"DELETE FROM {self.place(table)} USING {stage} s"
-            f" WHERE {self._matching(session, table, key, name, 's')} AND {name}.{SEQUENCE} = s.{SEQUENCE}"
+            f"DELETE FROM {self.place(table)} USING {stage}"
+            f" WHERE {self._matching(session, table, key, name, stage)} AND {name}.{SEQUENCE} = {stage}.{SEQUENCE}"
         )
 
     def held(self, session: Session, table: TargetTable, keys: pa.Table, fields: pa.Schema) -> pa.Table:

@@ -218,6 +218,21 @@ def test_rows_without_key_are_told_apart_by_all_that_they_hold(shift: RedshiftCo
         assert Counter(map(repr, left)) == Counter(map(repr, rows[n + 1 :]))
 
 
+@pytest.mark.parametrize("name", ["s", "t"])
+def test_a_table_may_be_called_as_statements_call_theirs(shift: RedshiftCopies, name: str) -> None:
+    table = shift.table(KEYED, name, mode=Mode.HISTORY)
+    shift.merge(table, KEYED, insert(0, 1, "a", None))
+    shift.merge(table, KEYED, update(1, (1, "a", None), (1, "b", None)))
+    mirror = shift.target.apply(table, Create(KEYED, 2, 1, "L2"), "L1")
+    assert mirror.how == "recreate"
+    shift.merge(table, KEYED, insert(2, 1, "a", None))
+    shift.merge(table, KEYED, update(3, (1, "a", None), (1, "b", None)), delete(4, 2, None, None))
+    assert shift.rows(table) == [(1, "b", None)]
+    rows = shift.table(KEYLESS, "s" if name == "t" else "t")
+    shift.merge(rows, KEYLESS, insert(0, "a", None, None, None), delete(1, "a", None, None, None))
+    assert shift.rows(rows) == []
+
+
 def test_a_drop_and_a_wider_type_copy_the_table_with_its_rows(shift: RedshiftCopies) -> None:
     table = shift.table(KEYED)
     shift.merge(table, KEYED, insert(0, 1, "a", b"x"), insert(1, 2, None, None))
