@@ -36,8 +36,8 @@ IDENTIFIERS = IdentifierPolicy(
 )
 PROOF = (
     "Preview: tested with Amazon’s own client on a stand-in (PostgreSQL with serializable transactions and without"
-    " keys, and an S3 server), not on Amazon Redshift. Not tested: histories with faults, Redshift’s own SQL engine, COPY, IAM roles and"
-    " logins, TLS to it, serverless, speed and cost."
+    " keys, and an S3 server), not on Amazon Redshift. Not tested: histories with faults,"
+    " Redshift’s own SQL engine, COPY, IAM roles and logins, TLS to it, serverless, speed and cost."
 )
 NOTES = {
     Kind.STRING: f"A text of more than {MAX_TEXT_BYTES:,} bytes in UTF-8, or with a NUL character, stops the table."
