@@ -132,8 +132,8 @@ class EmbeddedRedshift:
                 try:
                     _pump(client, server, lambda kind, body: self._asked(kind, body, files))
                 finally:
-                    for one in files:
-                        one.unlink(missing_ok=True)
+                    for path in files:
+                        path.unlink(missing_ok=True)
                 back.join(10)
 
     def _asked(self, kind: bytes, body: bytes, files: list[Path]) -> bytes:
