@@ -226,14 +226,16 @@ class IcebergCatalog:
         if known is None or known.engine is not engine or _expiring(known.store):
             return None
         try:
-            location = known.handle.operations().refresh().metadataFileLocation()
+            present = known.handle.operations().refresh()
         except Py4JJavaError as error:
             if _is(
                 error, "NoSuchTableException", "IllegalStateException", "NotFoundException"
             ):  # or another table's UUID
                 return None
             raise
-        if location == known.base.metadataFileLocation():
+        if present is None:  # what Glue says of a table that another thread found missing just before
+            return None
+        if present.metadataFileLocation() == known.base.metadataFileLocation():
             return self._kept(known)
         fresh = self._described(engine, name, known.handle, known.store)
         return self._kept(fresh) if fresh.uuid == known.uuid else None

@@ -110,7 +110,8 @@ def _require_removed(table: IcebergTable, made: PreparedSnapshot, removes: int) 
     found = sum(int(summary.get(name) or 0) for name in ("deleted-data-files", "removed-delete-files"))
     if found < removes:
         made.remove()
-        if table.handle.operations().refresh().metadataFileLocation() != table.base.metadataFileLocation():
+        now = table.handle.operations().refresh()
+        if now is None or now.metadataFileLocation() != table.base.metadataFileLocation():
             message = f"Another worker committed to {table.name} in the meantime."
             raise TargetConflict(message, table=str(table.name))
         message = f"A change of {table.name} was to remove {removes} files, and Iceberg found {found} of them."
@@ -123,7 +124,8 @@ def _is_there(table: IcebergTable, snapshot: int) -> bool | None:
     Iceberg repeats a statement whose connection broke: one that was done before its answer was lost is refused then.
     """
     try:
-        return table.handle.operations().refresh().snapshot(snapshot) is not None
+        now = table.handle.operations().refresh()
+        return now is not None and now.snapshot(snapshot) is not None
     except Py4JError:
         return None
 
@@ -131,7 +133,8 @@ def _is_there(table: IcebergTable, snapshot: int) -> bool | None:
 def _is_current(table: IcebergTable, snapshot: int) -> bool | None:
     """Is it the one that readers see?"""
     try:
-        current = table.handle.operations().refresh().currentSnapshot()
+        now = table.handle.operations().refresh()
+        current = None if now is None else now.currentSnapshot()
         return current is not None and int(current.snapshotId()) == snapshot
     except Py4JError:
         return None
