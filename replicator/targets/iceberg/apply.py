@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -96,23 +97,35 @@ def merge(
         require_columns(table, change.schema)
     if table.mode is Mode.CHANGELOG:
         return changelog.merge(catalog, storage, table, change, at, limits)
+
+    @cache
+    def batch(count: int) -> _Batch:
+        return _Batch.of(storage, segments[:count], change.schema)
+
     try:
-        return _directly(storage, table, change, at, limits)
+        return _directly(storage, table, change, batch, at, limits)
     except FallBackToSpark as error:
         reason = str(error)
-    batch = _Batch.of(storage, segments, change.schema)
     if not segments:
         return ChangeOutcome("nothing", commit(catalog, table, after, None), reason)
     if not change.schema.key:
         with staged(storage, segments, here=catalog.pool.config.here) as files:
             return ChangeOutcome(*merge_keyless.merge(catalog, table, change.schema, files, at, after), reason)
-    return replace(_in_spark(catalog, storage, table, change, batch, at, after), reason=reason)
+    return replace(_in_spark(catalog, storage, table, change, batch(len(segments)), at, after), reason=reason)
 
 
 def _directly(
-    storage: Storage, table: IcebergTable, change: Merge, at: Position, limits: DirectLimits
+    storage: Storage,
+    table: IcebergTable,
+    change: Merge,
+    batch: Callable[[int], _Batch],
+    at: Position,
+    limits: DirectLimits,
 ) -> ChangeOutcome:
-    """All of it, or as many of the first segments as can be done.  Raises FallBackToSpark."""
+    """All of it, or as many of the first segments as can be done.  Raises FallBackToSpark.
+
+    batch: what is known of so many of its first segments.
+    """
     part = limits.first(change)
     while True:
         direct = Direct.of(storage, table, limits)
@@ -120,12 +133,12 @@ def _directly(
         if not part.segments:
             direct.nothing(after)
             return ChangeOutcome("nothing", Counts())
-        batch = _Batch.of(storage, part.segments, part.schema)
-        if not part.schema.key and not batch.arrivals:
+        some = batch(len(part.segments))
+        if not part.schema.key and not some.arrivals:
             raise FallBackToSpark("no key")
-        partial = batch.lacking is not None
+        partial = some.lacking is not None
         try:
-            counts = direct.merge(part.schema, part.segments, batch.ranges, at, after, partial=partial)
+            counts = direct.merge(part.schema, part.segments, some.ranges, at, after, partial=partial)
         except TooLarge:
             if (fewer := up_to(part, len(part.segments) // 2)) is part:
                 raise

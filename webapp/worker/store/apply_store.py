@@ -12,6 +12,7 @@ from django.db import connection
 from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, Sum, When
 from django.db.models.functions import Greatest
 
+from replicator.engine.apply.table_applier import BEHIND
 from replicator.errors import StateError, TidemarkError
 from replicator.faults import reach
 from replicator.model.identifiers import TableId
@@ -37,9 +38,9 @@ from webapp.worker.store.counters import count_applied
 ITEMS = 2000
 _ANY_REPLICATOR = -(2**62)  # stands for a replicator's key in a statement; no other value of it is equal
 MILLISECOND = timedelta(milliseconds=1)
-# Changes that were journaled so long after their commit wait for more: for so many of a table, and for so long at most,
-# unless none came for so long.
-BEHIND, ENOUGH, GATHER, STILL = timedelta(seconds=60), 100_000, timedelta(seconds=10), timedelta(seconds=1.5)
+# Changes that were journaled long after their commit (`BEHIND`) wait for more: for so many of a table, and for so long
+# at most, unless none came for so long.
+ENOUGH, GATHER, STILL = 100_000, timedelta(seconds=10), timedelta(seconds=1.5)
 ONCE: Mapping[str, Any] = {"update_conflicts": True, "unique_fields": ["table"], "update_fields": ["since"]}
 STRUCTURE = """
 SELECT count(*), coalesce(sum(hashtextextended(
