@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import psycopg2
@@ -24,6 +24,7 @@ from replicator.sources.postgres.connection import cancel as cancel_at_server
 from replicator.targets.base import TargetTable
 from replicator.targets.postgres.copy_text import encoded
 from replicator.targets.postgres.failures import explained
+from replicator.targets.warehouse.session import as_arrow, transaction
 
 # A worker that stands still in the midst of a transaction holds the position's row no longer than this; what a worker
 # that died was waiting for ends soon; a commit waits for a synchronous standby where the server has one.
@@ -73,10 +74,7 @@ class PostgresSession:
 
     def read(self, sql: str, schema: pa.Schema) -> pa.Table:
         """See `Session`."""
-        rows = self.query(sql)
-        columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-        arrays = [_array(list(column), kind) for column, kind in zip(columns, schema.types, strict=True)]
-        return pa.table(arrays, schema=schema)
+        return as_arrow(self.query(sql), schema, bytes)
 
     def load(self, place: str, rows: pa.Table, table: TargetTable) -> int:
         """See `Session`."""
@@ -86,17 +84,13 @@ class PostgresSession:
                 cursor.copy_expert(f"COPY {place} ({names}) FROM STDIN", io.BytesIO(lines), 1 << 20)
         return int(rows.num_rows)
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """See `Session`."""
-        self.execute("BEGIN")
-        try:
-            yield
-            self.execute("COMMIT")
-        except BaseException:
-            with suppress(psycopg2.Error), self._connection.cursor() as cursor:
-                cursor.execute("ROLLBACK")
-            raise
+        return transaction(self.execute, self._roll_back)
+
+    def _roll_back(self) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.execute("ROLLBACK")
 
     def usable(self) -> bool:
         """See `Session`."""
@@ -123,9 +117,3 @@ class PostgresSession:
             raise TargetError(f"The work at {self._config.where} was interrupted.", remedy="No action required.")
         with explained(self._config.where), self._connection.cursor() as cursor:
             yield cursor
-
-
-def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
-    if pa.types.is_binary(kind):
-        values = [None if one is None else bytes(one) for one in values]
-    return pa.array(values, kind)

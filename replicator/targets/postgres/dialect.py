@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from replicator.errors import UnsupportedDdl
 from replicator.model.schema import OPERATION, SEQUENCE
 from replicator.model.types import DataType, Kind, decimal
 from replicator.sources.postgres.connection import literal, quoted
@@ -56,11 +55,8 @@ class PostgresDialect(Dialect):
     def type_name(self, kind: DataType) -> str:
         return postgres_type(kind)
 
-    def check_columns(self, names: Iterable[str], table: str) -> None:
-        for name in names:
-            if why := refused_column(name):
-                message = f"The column {name} of {table} cannot be written. {why}"
-                raise UnsupportedDdl(message, table=table, remedy="Exclude the column from the replicator.")
+    def refused_column(self, name: str) -> str:
+        return refused_column(name)
 
     def columns(self, session: Session, table: TargetTable) -> list[tuple[str, DataType | None]] | None:
         found = session.query(

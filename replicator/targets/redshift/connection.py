@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from replicator.targets.redshift.aws import Aws
 from replicator.targets.redshift.config import DISABLE, RedshiftDestination
 from replicator.targets.redshift.failures import explained
 from replicator.targets.redshift.sql import LOAD, MAX_BYTES, MAX_TEXT_BYTES, literal, quoted
+from replicator.targets.warehouse.session import as_arrow, transaction
 
 STATEMENT_SECONDS = 3600
 # Columns keep the case of their names; a statement that nobody waits for any more ends.
@@ -72,10 +73,7 @@ class RedshiftSession:
 
     def read(self, sql: str, schema: pa.Schema) -> pa.Table:
         """See `Session`."""
-        rows = self.query(sql)
-        columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-        arrays = [_array(list(column), kind) for column, kind in zip(columns, schema.types, strict=True)]
-        return pa.table(arrays, schema=schema)
+        return as_arrow(self.query(sql), schema, _bytes)
 
     def load(self, place: str, rows: pa.Table, table: TargetTable) -> int:
         """See `Session`.
@@ -116,17 +114,9 @@ class RedshiftSession:
         finally:
             self._aws.delete(url)
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """See `Session`."""
-        self.execute("BEGIN")
-        try:
-            yield
-            self.execute("COMMIT")
-        except BaseException:
-            with suppress(Exception):
-                self._run("ROLLBACK")
-            raise
+        return transaction(self.execute, lambda: self._run("ROLLBACK"))
 
     def usable(self) -> bool:
         """See `Session`."""
@@ -190,8 +180,5 @@ def check_values(rows: pa.Table, table: TargetTable) -> None:
             raise ValueDoesNotFit(message, remedy=remedy, column=name)
 
 
-def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Bytes come as hexadecimal digits."""
-    if pa.types.is_binary(kind):
-        values = [None if one is None else bytes.fromhex(one.removeprefix("\\x")) for one in values]
-    return pa.array(values, kind)
+def _bytes(digits: str) -> bytes:
+    return bytes.fromhex(digits.removeprefix("\\x"))

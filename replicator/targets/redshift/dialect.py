@@ -6,14 +6,13 @@ their end only are equal: their lengths are compared, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from replicator.errors import UnsupportedDdl
 from replicator.model.evolution import EvolutionPlan
 from replicator.model.schema import OPERATION, SEQUENCE
 from replicator.model.types import DataType, Kind
@@ -59,11 +58,8 @@ class RedshiftDialect(Dialect):
     def type_name(self, kind: DataType) -> str:
         return redshift_type(kind)
 
-    def check_columns(self, names: Iterable[str], table: str) -> None:
-        for name in names:
-            if why := refused_column(name):
-                message = f"The column {name} of {table} cannot be written. {why}"
-                raise UnsupportedDdl(message, table=table, remedy="Exclude the column from the replicator.")
+    def refused_column(self, name: str) -> str:
+        return refused_column(name)
 
     # Definitions
 

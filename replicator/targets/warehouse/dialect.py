@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from replicator.errors import UnsupportedDdl
 from replicator.model.evolution import EvolutionPlan
 from replicator.model.schema import OPERATION, SEQUENCE
 from replicator.model.types import DataType
@@ -86,8 +87,15 @@ class Dialect(ABC):
         """The type of a column."""
 
     @abstractmethod
+    def refused_column(self, name: str) -> str:
+        """See `TargetKind`."""
+
     def check_columns(self, names: Iterable[str], table: str) -> None:
         """UnsupportedDdl for names that no column can have.  table: the source's."""
+        for name in names:
+            if why := self.refused_column(name):
+                message = f"The column {name} of {table} cannot be written. {why}"
+                raise UnsupportedDdl(message, table=table, remedy="Exclude the column from the replicator.")
 
     def place(self, table: TargetTable) -> str:
         """A table's full name."""
