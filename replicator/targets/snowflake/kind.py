@@ -6,30 +6,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replicator.model.types import DataType, Kind
-from replicator.sources.base import CheckResult, FormField
+from replicator.sources.base import CheckResult
 from replicator.sources.kind import read_guide
 from replicator.targets.base import Capabilities, Target, TargetTable
 from replicator.targets.iceberg.destination import LakeCatalog
 from replicator.targets.identifiers import IdentifierPolicy
 from replicator.targets.kind import NONE, Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
-from replicator.targets.shared_settings import PREFIX, SHARED_EFFECTS, SHARED_FORM, check_prefix, prefixed
+from replicator.targets.shared_settings import SHARED_EFFECTS, check_prefix, prefixed
 from replicator.targets.snowflake.config import DESTINATION_FORM, destination, place
 from replicator.targets.snowflake.dialect import refused_column
 from replicator.targets.snowflake.names import MAX_SCALE, snowflake_type
+from replicator.targets.warehouse.form import FIXED, FORM
 
 if TYPE_CHECKING:
     from replicator.verification import SnowflakeConfig
 
-FORM = (
-    FormField(
-        PREFIX,
-        "Schema prefix",
-        required=False,
-        keeps_secret=True,
-        help="Prepended to the name of each source database, so that several sources can share a database.",
-    ),
-    *SHARED_FORM,
-)
 CAPABILITIES = Capabilities(exactly_once="a position row in the transaction that has the rows", verified=True)
 IDENTIFIERS = IdentifierPolicy(illegal=r"\0", reserved=frozenset({"INFORMATION_SCHEMA"}))
 PROOF = (
@@ -125,7 +116,7 @@ SNOWFLAKE = TargetKind(
     destination_form=DESTINATION_FORM,
     valid=_valid,
     identifiers=IDENTIFIERS,
-    fixed={PREFIX: "Queries use these table names."},
+    fixed=FIXED,
     effects={one.name: "Takes effect within a minute. The database must have the tables written so far."
         for one in DESTINATION_FORM} | SHARED_EFFECTS,
     check=_check,
