@@ -144,12 +144,9 @@ class MarkedPositions(Positions):
             while steps:
                 step, *steps = steps
                 after = row | {"pending": json.dumps({"steps": steps}) if steps else ""}
-                reach("apply.step.before")
-                with holder.transaction():
+                with self.making(holder):
                     self.swap(holder, table, row, after)
                     _make(self._dialect, session, table, step)
-                    reach("apply.step.between")
-                reach("apply.step.after")
                 row = after
 
     def _undo_rename(self, session: Session, table: TargetTable, row: Row, new: TargetTable) -> None:
@@ -161,6 +158,15 @@ class MarkedPositions(Positions):
             there = self._dialect.columns(session, table), self._dialect.columns(session, new)
             if there[0] is None and there[1] is not None:
                 self._dialect.rename(session, new, table)
+
+    @contextmanager
+    def making(self, holder: Session) -> Iterator[None]:
+        """One step: what the block makes, while `holder` has the row."""
+        reach("apply.step.before")
+        with holder.transaction():
+            yield
+            reach("apply.step.between")
+        reach("apply.step.after")
 
     @contextmanager
     def holding(self) -> Iterator[Session]:
@@ -253,13 +259,10 @@ class StepwiseSchemaChanges:
         with session.transaction():
             positions.swap(session, name, row, leaving)
             positions.swap(session, new, at_new, coming)
-        reach("apply.step.before")
-        with positions.holding() as holder, holder.transaction():
+        with positions.holding() as holder, positions.making(holder):
             positions.swap(holder, name, leaving, leaving | EMPTY)
             positions.swap(holder, new, coming, row)
             self.dialect.rename(session, name, new)
-            reach("apply.step.between")
-        reach("apply.step.after")
         return True
 
 
