@@ -10,6 +10,7 @@ Its tables are in memory.
 from __future__ import annotations
 
 import gzip
+import importlib
 import json
 import re
 import shutil
@@ -201,12 +202,12 @@ def main() -> None:
     """Serve on a port."""
     tempfile.tempdir = sys.argv[2]  # its stages
     import uvicorn
-    from fakesnow import server
     from fakesnow.transforms import stage
     from starlette.applications import Starlette
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
+    server = importlib.import_module("fakesnow.server")  # the package has a function of that name
     _tell_conflicts()
     _quote_described()
     first = server.shared_fs.connect().cursor()
