@@ -3,7 +3,7 @@
 What fakesnow lacks, or does otherwise than Snowflake, is added: a definition commits
 the transaction that it stands in; a request is done once, however often its client repeats it; the user's stage and
 REMOVE; temporary tables under any name; renames into another schema; a transaction that conflicts with another one is
-told so; one that idles is rolled back; a password.  It is not Snowflake: it has no roles, no warehouses, and no locks.
+told so; one that idles is rolled back; a password; PUBLIC as the schema of a session.  It is not Snowflake: it has no roles, no warehouses, and no locks.
 Its tables are in memory.
 """
 
@@ -59,6 +59,9 @@ class _Front:
         number = len(self.numbers) + 1
         self.numbers[number] = answer["data"]["token"]
         answer["data"]["sessionId"] = number
+        with suppress(Exception):  # where the database is there, its schema PUBLIC is the session's, as in Snowflake
+            cursor = self.server.sessions[self.numbers[number]].cursor()
+            cursor.execute(f'USE SCHEMA "{EmbeddedSnowflake.database}"."PUBLIC"')
         return JSONResponse(answer)
 
     async def query(self, request: Any) -> Any:
@@ -213,6 +216,7 @@ def main() -> None:
     first = server.shared_fs.connect().cursor()
     for sql in (
         f'CREATE DATABASE "{EmbeddedSnowflake.database}"', 'CREATE DATABASE "TIDEMARK_USER"',
+        f'CREATE SCHEMA IF NOT EXISTS "{EmbeddedSnowflake.database}"."PUBLIC"',
         'CREATE SCHEMA IF NOT EXISTS "TIDEMARK_USER"."PUBLIC"', 'CREATE STAGE "TIDEMARK_USER"."PUBLIC"."FILES"',
     ):  # fmt: skip
         first.execute(sql)
