@@ -1,9 +1,9 @@
 """The server: fakesnow, with what it lacks.
 
-What fakesnow lacks, or does otherwise than Snowflake, is added: a definition commits
-the transaction that it stands in; a request is done once, however often its client repeats it; the user's stage and
-REMOVE; temporary tables under any name; renames into another schema; a transaction that conflicts with another one is
-told so; one that idles is rolled back; a password; PUBLIC as the schema of a session.  It is not Snowflake: it has no roles, no warehouses, and no locks.
+What fakesnow lacks, or does otherwise than Snowflake, is added: a definition commits the transaction that it stands in;
+a request is done once, however often its client repeats it; the user's stage and REMOVE; temporary tables under any
+name; renames into another schema; a transaction that conflicts with another one is told so; one that idles is rolled
+back; a password; PUBLIC as the schema of a session.  It is not Snowflake: it has no roles, no warehouses, and no locks.
 Its tables are in memory.
 """
 
