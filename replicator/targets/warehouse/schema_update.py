@@ -94,7 +94,7 @@ def columns_of(change: Create) -> list[tuple[str, DataType]]:
     return [*columns, (SEQUENCE, BIGINT), *change.mode.columns.items()]
 
 
-def planned(table: OpenTable, change: Evolve) -> tuple[EvolutionPlan, set[str], set[str]]:
+def planned(table: OpenTable, change: Evolve) -> tuple[EvolutionPlan, set[str], frozenset[str]]:
     """The plan, the columns to drop first, and those that stay although the source no longer has them."""
     schema, kept = change.schema, table.kept & {name for name, _ in table.columns}
     old = TableSchema(schema.table, tuple(Column(name, kind, True, "") for name, kind in table.columns))  # noqa: FBT003

@@ -9,7 +9,7 @@ was made and not taken off is recognised by the table's columns.  A rename that 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -271,7 +271,7 @@ def mark(what: str, table: TargetTable) -> str:
     return json.dumps({what: [table.namespace, table.name]})
 
 
-def _marked(row: Row, steps: list[Step], columns: dict[str, str], at: Position, kept: Sequence[str] | set[str]) -> Row:
+def _marked(row: Row, steps: list[Step], columns: dict[str, str], at: Position, kept: Iterable[str]) -> Row:
     return row | {
         "applied": at.applied, "loaded": at.loaded, "schema_version": at.schema_version, "load": at.load,
         "mode": at.mode.value, "item": at.item, "kept": json.dumps(sorted(kept)), "columns": json.dumps(columns),

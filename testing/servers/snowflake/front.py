@@ -158,7 +158,7 @@ class _Front:
 
 
 def _schema(table: str) -> str:
-    return re.findall(IDENTIFIER, table)[1]
+    return str(re.findall(IDENTIFIER, table)[1])
 
 
 async def _body(request: Any) -> Any:
