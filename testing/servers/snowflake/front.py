@@ -44,6 +44,7 @@ class _Front:
         self.answers: OrderedDict[str, Any] = OrderedDict()
         self.numbers: dict[int, str] = {}  # tokens by session ids
         self.used: dict[str, float] = {}
+        self.open: set[str] = set()  # tokens of sessions with a transaction
         self.temporary: dict[str, list[str]] = {}
 
     async def login(self, request: Any) -> Any:
@@ -103,24 +104,28 @@ class _Front:
             if what in ("cut", "cancel"):
                 connection._duck_conn.interrupt()  # noqa: SLF001
             if what == "cut":
-                del self.server.sessions[token]
                 await run_in_threadpool(self._forget, connection, token)
+                del self.server.sessions[token]
         return JSONResponse({"success": True})
 
     def _roll_back_idle(self, now: float) -> None:
-        for token, connection in list(self.server.sessions.items()):
-            if connection._in_transaction and now - self.used.get(token, now) > self.idle_seconds:  # noqa: SLF001
-                self._end_transaction(connection, "ROLLBACK")
+        for token in list(self.open):
+            if now - self.used.get(token, now) > self.idle_seconds:
+                self._end_transaction(token, "ROLLBACK")
 
-    def _end_transaction(self, connection: Any, how: str) -> None:
+    def _end_transaction(self, token: str, how: str) -> None:
+        self.open.discard(token)
         with suppress(Exception):
-            connection.cursor().execute(how)
-        connection._in_transaction = False  # noqa: SLF001
+            self.server.sessions[token].cursor().execute(how)
 
     def _prepared(self, connection: Any, token: str, sql: str) -> str:
         """As fakesnow takes it; what it does not take is done here."""
-        if DEFINITION.match(sql) and connection._in_transaction:  # noqa: SLF001
-            self._end_transaction(connection, "COMMIT")
+        if sql == "BEGIN":
+            self.open.add(token)
+        elif sql in ("COMMIT", "ROLLBACK"):
+            self.open.discard(token)
+        elif DEFINITION.match(sql) and token in self.open:
+            self._end_transaction(token, "COMMIT")
         if found := TEMPORARY.match(sql):
             self.temporary.setdefault(token, []).append(found[1])
             return sql.replace("CREATE TEMPORARY TABLE", "CREATE TABLE", 1)
@@ -150,8 +155,8 @@ class _Front:
         return await self.server.session(request)
 
     def _forget(self, connection: Any, token: str) -> None:
-        if connection._in_transaction:  # noqa: SLF001
-            self._end_transaction(connection, "ROLLBACK")
+        if token in self.open:
+            self._end_transaction(token, "ROLLBACK")
         for table in self.temporary.pop(token, []):
             with suppress(Exception):
                 connection.cursor().execute(f"DROP TABLE IF EXISTS {table}")
