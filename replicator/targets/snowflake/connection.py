@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,13 +21,15 @@ from replicator.errors import ConfigurationError, TargetError
 from replicator.model.types import TIMESTAMP, TIMESTAMP_NTZ
 from replicator.targets.base import TargetTable
 from replicator.targets.snowflake.config import Authentication, SnowflakeDestination
-from replicator.targets.snowflake.failures import explained
+from replicator.targets.snowflake.failures import AGAIN, explained
 from replicator.targets.snowflake.names import quoted, snowflake_type_of
 from replicator.targets.snowflake.value_limits import check_values
 
 STAGE = "@~/tidemark"  # the user's own stage: nobody else reads it, and it needs no right
 STATEMENT_SECONDS = 3600
 LOCK_SECONDS = 60
+# Snowflake ends a transaction that idles for 5 minutes in somebody's way; what came then would commit by itself.
+IDLE_SECONDS = 120.0
 NETWORK_SECONDS = 300  # a request is repeated so long; Snowflake knows it again by its id
 PARAMETERS = {
     "TIMEZONE": "UTC",
@@ -45,6 +48,7 @@ class SnowflakeSession:
     def __init__(self, destination: SnowflakeDestination) -> None:
         """Connects.  Raises TargetError."""
         self._destination, self._stopped, self._open = destination, threading.Event(), False
+        self._answered = time.monotonic()
         self.stages: list[str] = []
         self.reserved: list[str] = []
         with explained(destination.where):
@@ -135,8 +139,11 @@ class SnowflakeSession:
     def _asking(self) -> Iterator[Any]:
         if self._stopped.is_set():
             raise TargetError(f"The work at {self._destination.where} was interrupted.", remedy="No action required.")
+        if self._open and time.monotonic() - self._answered > IDLE_SECONDS:
+            raise TargetError(f"A transaction at {self._destination.where} stood still too long.", remedy=AGAIN)
         with explained(self._destination.where), self._connection.cursor() as cursor:
             yield cursor
+        self._answered = time.monotonic()
 
 
 def client_options(one: SnowflakeDestination) -> dict[str, Any]:

@@ -45,6 +45,7 @@ class _Front:
         self.numbers: dict[int, str] = {}  # tokens by session ids
         self.used: dict[str, float] = {}
         self.open: set[str] = set()  # tokens of sessions with a transaction
+        self.aborted: set[str] = set()  # of those whose transaction has idled
         self.temporary: dict[str, list[str]] = {}
 
     async def login(self, request: Any) -> Any:
@@ -112,6 +113,7 @@ class _Front:
         for token in list(self.open):
             if now - self.used.get(token, now) > self.idle_seconds:
                 self._end_transaction(token, "ROLLBACK")
+                self.aborted.add(token)
 
     def _end_transaction(self, token: str, how: str) -> None:
         self.open.discard(token)
@@ -120,6 +122,10 @@ class _Front:
 
     def _prepared(self, connection: Any, token: str, sql: str) -> str:
         """As fakesnow takes it; what it does not take is done here."""
+        if sql in ("BEGIN", "ROLLBACK"):
+            self.aborted.discard(token)
+        if token in self.aborted:
+            return "SELECT 1 FROM the_transaction_was_rolled_back"
         if sql == "BEGIN":
             self.open.add(token)
         elif sql in ("COMMIT", "ROLLBACK"):
