@@ -147,9 +147,7 @@ class _Front:
         if found := REMOVE.fullmatch(sql):
             shutil.rmtree(Path(self.stage.LOCAL_BUCKET_PATH, "TIDEMARK_USER/PUBLIC/FILES", found[1]), True)  # noqa: FBT003
             return "SELECT 'removed' AS result"
-        if sql.startswith("LIST @~/"):
-            return f"LIST {USER_STAGE}"
-        return sql.replace("@~/", f"{USER_STAGE}/")
+        return f"LIST {USER_STAGE}" if sql.startswith("LIST @~/") else sql.replace("@~/", f"{USER_STAGE}/")
 
     async def session(self, request: Any) -> Any:
         """At its end, what was open is rolled back, and its temporary tables go."""
