@@ -60,7 +60,7 @@ class _Front:
         answer = json.loads((await self.server.login_request(request)).body)
         number = len(self.numbers) + 1
         self.numbers[number] = answer["data"]["token"]
-        answer["data"]["sessionId"] = number
+        answer["data"] |= {"sessionId": number, "masterToken": answer["data"]["token"]}  # without: no end of a session
         with suppress(Exception):  # where the database is there, its schema PUBLIC is the session's, as in Snowflake
             cursor = self.server.sessions[self.numbers[number]].cursor()
             cursor.execute(f'USE SCHEMA "{EmbeddedSnowflake.database}"."PUBLIC"')
