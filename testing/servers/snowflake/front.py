@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections import OrderedDict
 from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +68,14 @@ class _Front:
         return JSONResponse(answer)
 
     async def query(self, request: Any) -> Any:
+        from starlette.responses import JSONResponse
+
         name = request.query_params.get("requestId", "")
         if name in self.answers:
             return self.answers[name]
         answer = await self._answered(request)
+        if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:  # fakesnow's own, which a client repeats for minutes
+            answer = JSONResponse({"data": {}, "code": "000604", "message": "SQL execution canceled", "success": False})
         self.answers[name] = answer
         if len(self.answers) > REMEMBERED:
             self.answers.popitem(last=False)
@@ -106,7 +111,7 @@ class _Front:
                 connection._duck_conn.interrupt()  # noqa: SLF001
             if what == "cut":
                 await run_in_threadpool(self._forget, connection, token)
-                del self.server.sessions[token]
+                self.server.sessions.pop(token, None)
         return JSONResponse({"success": True})
 
     def _roll_back_idle(self, now: float) -> None:

@@ -184,7 +184,7 @@ def test_of_two_workers_whose_sessions_are_cut_every_change_is_done_once(copies:
     table = TargetTable(copies.namespace, "keyless")
     copies.target.apply(table, Create(KEYLESS, 1, -1, "L1"))
     batches = []
-    for _ in range(15):
+    for _ in range(10):
         changes: list[Change] = []
         for _ in range(random.randint(1, 6)):
             there = sorted(rows.elements(), key=repr)
