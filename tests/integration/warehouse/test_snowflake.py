@@ -179,6 +179,7 @@ def test_a_worker_that_died_in_a_transaction_is_in_nobodys_way_for_long(copies: 
     session.close()
 
 
+@pytest.mark.long
 def test_of_two_workers_whose_sessions_are_cut_every_change_is_done_once(copies: Copies) -> None:
     random, rows, seq = Random(7), Counter[Row](), 0
     table = TargetTable(copies.namespace, "keyless")
