@@ -3,8 +3,8 @@
 What fakesnow lacks, or does otherwise than Snowflake, is added: a definition commits the transaction that it stands in;
 a request is done once, however often its client repeats it; the user's stage and REMOVE; temporary tables under any
 name; renames into another schema; a transaction that conflicts with another one is told so; one that idles is rolled
-back; a password; PUBLIC as the schema of a session.  It is not Snowflake: it has no roles, no warehouses, and no locks.
-Its tables are in memory.
+back; a password; PUBLIC as the schema of a session; NULL among timestamps; numbers of 38 digits.  It is not Snowflake:
+it has no roles, no warehouses, and no locks.  Its tables are in memory.
 """
 
 from __future__ import annotations
@@ -215,6 +215,29 @@ def _quote_described() -> None:
     copy_into._describe_table = described  # noqa: SLF001
 
 
+def _tell_null_times() -> None:
+    """NULL in a column of timestamps: fakesnow's answers have none, its client reads 1970-01-01."""
+    import pyarrow as pa
+    from fakesnow import arrow
+
+    made = arrow.timestamp_to_sf_struct
+
+    def told(times: Any) -> Any:
+        one = times.combine_chunks() if isinstance(times, pa.ChunkedArray) else times
+        struct = made(one)
+        fields = [struct.type.field(number) for number in range(struct.type.num_fields)]
+        return pa.StructArray.from_arrays(struct.flatten(), fields=fields, mask=one.is_null())
+
+    arrow.timestamp_to_sf_struct = told
+
+
+def _keep_wide_numbers() -> None:
+    """NUMBER(38,0) has 38 digits: fakesnow makes a BIGINT of it."""
+    from fakesnow.transforms import transforms
+
+    transforms.NUMBER_38_0 = None
+
+
 def main() -> None:
     """Serve on a port."""
     tempfile.tempdir = sys.argv[2]  # its stages
@@ -227,6 +250,8 @@ def main() -> None:
     server = importlib.import_module("fakesnow.server")  # the package has a function of that name
     _tell_conflicts()
     _quote_described()
+    _tell_null_times()
+    _keep_wide_numbers()
     first = server.shared_fs.connect().cursor()
     for sql in (
         f'CREATE DATABASE "{EmbeddedSnowflake.database}"', 'CREATE DATABASE "TIDEMARK_USER"',

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,6 @@ from pyiceberg.catalog.rest import RestCatalog
 
 from replicator.model.mode import CURRENT, DELETED, Mode
 from replicator.model.schema import TableSchema
-from replicator.model.types import DataType, decimal
 from replicator.staging.storage import Storage
 from replicator.targets.base import Target, TargetTable
 from replicator.targets.kind import Opening, TargetKind
@@ -43,7 +42,6 @@ class TargetPlace:
     """worker: a target of its own, as another process would open it; read: the table's current rows by another program.
 
     copies: several tests have a table of one name at the same time in the same place: `namespace` keeps them apart.
-    lacking: types that the server's stand-in has not, and the server has.
     """
 
     kind: TargetKind
@@ -53,7 +51,6 @@ class TargetPlace:
     namespace: str
     workers: list[Target] = field(default_factory=list)
     engine: Callable[[], Any] = object
-    lacking: Collection[DataType] = ()
 
     def target(self, replicator: str = "r1") -> Target:
         made = self.worker(replicator)
@@ -370,8 +367,7 @@ def snowflake(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
     def worker(replicator: str) -> Target:
         return kind.open(Opening(lake, lake, storage, replicator, server.settings, "mysql"))  # type: ignore[arg-type]
 
-    wide = decimal(38, 0)  # fakesnow makes BIGINT of NUMBER(38,0)
-    return TargetPlace(kind, storage, worker, read, folder.name, lacking=(wide,))
+    return TargetPlace(kind, storage, worker, read, folder.name)
 
 
 def postgres_stepwise(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
