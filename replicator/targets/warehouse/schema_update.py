@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from replicator.errors import TargetConflict
 from replicator.faults import reach
-from replicator.model.evolution import overwritten_columns, plan_evolution
+from replicator.model.evolution import EvolutionPlan, overwritten_columns, plan_evolution
 from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE, Column, TableSchema
 from replicator.model.types import BIGINT, DataType
