@@ -39,7 +39,7 @@ Step = Sequence[Any]
 
 
 class MarkedPositions(Positions):
-    """A table of one row for each target table; the row stays, without a load, when the table goes."""
+    """A table of one row for each target table; the row stays, without columns, when the table goes."""
 
     _unmarked = MappingProxyType({"pending": ""})
 
@@ -82,7 +82,7 @@ class MarkedPositions(Positions):
         row, fields = self.settled(session, table), self._dialect.columns(session, table)
         if fields is None:
             return None
-        if row is None or not row["load"] or row["owner"] != self.replicator:
+        if row is None or not _there(row) or row["owner"] != self.replicator:
             raise not_ours(table)
         recorded = {name: DataType.parse(text) for name, text in json.loads(str(row["columns"])).items()}
         known = [(name, self._recorded(kind, recorded.get(name))) for name, kind in fields]
@@ -103,11 +103,11 @@ class MarkedPositions(Positions):
             row = self.settled(session, table)
         there = self._dialect.columns(session, table) is not None
         marked = row is not None and bool(row["pending"])
-        ours = row is not None and row["owner"] == self.replicator and bool(row["load"] or marked)
+        ours = row is not None and row["owner"] == self.replicator and (_there(row) or marked)
         if not ours and (there or marked):
             raise not_ours(table)
-        load = str(row["load"]) if row is not None and ours and (there or marked) else ""
-        if seen not in (None, load or NO_TABLE):
+        known = row is not None and ours and _there(row) and (there or marked)
+        if seen not in (None, str(row["load"]) if row is not None and known else NO_TABLE):
             raise TargetConflict(f"{table} was recreated or dropped by another worker.", table=str(table))
         return row, there
 
@@ -211,7 +211,7 @@ class StepwiseSchemaChanges:
         row, there = self.positions.claim(session, name, seen)
         if row is None or not (there or row["pending"]):
             return False
-        if row["load"]:
+        if _there(row):
             after = row | EMPTY | {"owner": row["owner"], "pending": json.dumps({"steps": [["drop"]]})}
             self.positions.swap(session, name, row, after)
             row = after
@@ -264,6 +264,11 @@ class StepwiseSchemaChanges:
             positions.swap(holder, new, coming, row)
             self.dialect.rename(session, name, new)
         return True
+
+
+def _there(row: Row) -> bool:
+    """It is a table's, which always has columns; one that is being loaded may have no load."""
+    return row["columns"] != EMPTY["columns"]
 
 
 def mark(what: str, table: TargetTable) -> str:

@@ -90,9 +90,9 @@ class SnowflakeReader(CopiesReader):
             columns[one] = [found for (found,) in cursor.fetchall()]
         if not all(columns.values()):
             return
-        cursor.execute(f"SELECT load, applied, loaded, pending FROM {dialect.place(dialect.positions(table))}")
-        ((*position, pending),) = cursor.fetchall()
-        if not position[0] or pending or tuple(position) == self._position.get(name):
+        cursor.execute(f"SELECT load, applied, loaded, columns, pending FROM {dialect.place(dialect.positions(table))}")
+        ((*position, recorded, pending),) = cursor.fetchall()
+        if recorded == "{}" or pending or tuple(position) == self._position.get(name):
             return
         if position[0] != seen.uuid:  # made, or made again
             seen.uuid, seen.base = position[0], None
