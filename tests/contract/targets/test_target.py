@@ -124,9 +124,9 @@ def test_a_table_begins_where_it_is_told_and_says_so(place: TargetPlace) -> None
 
 def test_a_table_that_is_being_loaded_has_no_load_yet(place: TargetPlace) -> None:
     """One without a key: rows that are read and changes that come meanwhile cannot be told apart in it."""
+    table = made(place, place.target(), KEYLESS, load="")
     target = place.target()
-    table = made(place, target, KEYLESS, load="")
-    assert settled(place.target().position(table)) == beginning(place, -1, "")
+    assert settled(target.position(table)) == beginning(place, -1, "")
     staged = segment(place.storage, KEYLESS, [insert(0, "a", 1)])
     target.apply(table, Merge([staged], KEYLESS, 0), "")
     assert settled(target.position(table))[::3] == (0, "")
