@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from testing.servers.iceberg_rest import EmbeddedRestCatalog
     from testing.servers.kafka import EmbeddedKafka
     from testing.servers.redshift import EmbeddedRedshift
+    from testing.servers.snowflake.embedded import EmbeddedSnowflake
     from tests.integration.kafka.security import Authority
     from tests.integration.spark.lake import Lake
 
@@ -268,6 +269,14 @@ def glue() -> Iterator[EmbeddedGlue]:
     from testing.servers.glue import EmbeddedGlue
 
     yield from _while_it_runs(EmbeddedGlue(HOME / "glue"))
+
+
+@pytest.fixture(scope="session")
+def snowflake_server() -> Iterator[EmbeddedSnowflake]:
+    """A live stand-in for Snowflake."""
+    from testing.servers.snowflake.embedded import EmbeddedSnowflake
+
+    yield from _while_it_runs(EmbeddedSnowflake(HOME / "snowflake"))
 
 
 @pytest.fixture(scope="session")

@@ -227,6 +227,7 @@ class Capabilities:
     table, and `Position.loaded` is never behind `applied`.
     verified: verification has a reader of its tables; upkeep: `maintain` has to be called for idle tables, too.
     jvm: it works in the process's JVM; staged_urls: it reads staged files itself, at a URL that it can reach.
+    commit_seconds: at least so long between two turns of a table that have committed: where each commit costs.
     shared_modes: those of tables that several source tables share (`TargetTable.part`); empty: it has no such tables.
     """
 
@@ -239,6 +240,7 @@ class Capabilities:
     upkeep: bool = False
     jvm: bool = False
     staged_urls: bool = False
+    commit_seconds: float = 0.0
     shared_modes: frozenset[Mode] = frozenset()
 
 

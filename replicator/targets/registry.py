@@ -10,8 +10,9 @@ from replicator.targets.kafka.kind import KAFKA
 from replicator.targets.kind import Opening, TargetKind
 from replicator.targets.postgres.kind import POSTGRES
 from replicator.targets.redshift.kind import REDSHIFT
+from replicator.targets.snowflake.kind import SNOWFLAKE
 
-KINDS: dict[str, TargetKind] = {kind.name: kind for kind in (ICEBERG, DELTA, POSTGRES, REDSHIFT, KAFKA)}
+KINDS: dict[str, TargetKind] = {kind.name: kind for kind in (ICEBERG, DELTA, POSTGRES, REDSHIFT, SNOWFLAKE, KAFKA)}
 DEFAULT = ICEBERG.name
 
 

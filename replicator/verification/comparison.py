@@ -30,6 +30,7 @@ from replicator.verification.model import (
     Options,
     RedshiftConfig,
     RowDifference,
+    SnowflakeConfig,
     TablePair,
     TableReport,
     TargetConfig,
@@ -144,6 +145,10 @@ class _Comparison:
             from replicator.verification.redshift import open_table as open_redshift_table  # noqa: PLC0415 - the same
 
             return open_redshift_table(self._target, pair)
+        if isinstance(self._target, SnowflakeConfig):
+            from replicator.verification.snowflake.target import open_table as open_snowflake_table  # noqa: PLC0415 - a client
+
+            return open_snowflake_table(self._target, pair)
         from replicator.verification.delta import open_table as open_delta_table  # noqa: PLC0415 - delta-rs
 
         assert isinstance(self._target, DeltaConfig)

@@ -62,7 +62,15 @@ class RedshiftConfig:
     connect: Callable[[], Any] = field(repr=False)
 
 
-TargetConfig = CatalogConfig | DeltaConfig | DatabaseConfig | RedshiftConfig
+@dataclass(frozen=True)
+class SnowflakeConfig:
+    """Tables of a Snowflake database; `connect` is passed on to snowflake.connector.connect."""
+
+    database: str
+    connect: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+TargetConfig = CatalogConfig | DeltaConfig | DatabaseConfig | RedshiftConfig | SnowflakeConfig
 
 
 @dataclass(frozen=True)

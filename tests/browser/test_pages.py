@@ -48,6 +48,7 @@ def pages(made: Installation) -> list[str]:
         "/destinations/new/?kind=iceberg",
         "/destinations/new/?kind=postgres",
         "/destinations/new/?kind=redshift",
+        "/destinations/new/?kind=snowflake",
         "/destinations/guide/kafka/",
         "/account/tokens/",
         "/users/",

@@ -24,6 +24,7 @@ from tests.crash.delta_lake import DeltaLake
 from tests.crash.faults.catalog import GlueLake, RestLake
 from tests.crash.faults.lake import Lake
 from tests.crash.faults.postgres_copies import PostgresCopies, RedshiftCopies
+from tests.crash.faults.snowflake_copies import SnowflakeCopies
 from tests.crash.faults.store import S3Store
 from tests.crash.sources import SOURCES, SourceUnderTest, copied
 from webapp.embedded.postgres import EmbeddedPostgres
@@ -202,7 +203,7 @@ class Stand:
         """`source`: mariadb, mysql or postgres; `version` of the last, by default the embedded server's.
 
         catalog: built_in, rest or glue, which has the copies; delta: Delta tables have them; postgres: a server;
-        redshift: a stand-in.
+        redshift, snowflake: a stand-in.
         store: s3 for copies on S3; those of glue always are.
         neighbour: another program lives in the catalog.
 
@@ -265,6 +266,8 @@ class Stand:
             return PostgresCopies(self.folder / "copies", self._breaking)
         if catalog == "redshift":
             return RedshiftCopies(self.folder / "copies", self._breaking)
+        if catalog == "snowflake":
+            return SnowflakeCopies(self.folder / "copies", self._breaking)
         if catalog == "delta":
             return DeltaLake(self.folder / "delta", self._breaking, store)
         if catalog == "rest":

@@ -33,7 +33,7 @@ from tests.crash.delta_lake import DeltaLake, DeltaReader
 from tests.crash.faults.catalog import NAME
 from tests.crash.faults.errors import TEXT
 from tests.crash.faults.external_faults import Strikes, patiently
-from tests.crash.faults.postgres_copies import REFUSED, CopiesReader, PostgresCopies
+from tests.crash.faults.postgres_copies import PostgresCopies
 from tests.crash.faults.proxy import Proxy
 from tests.crash.harness import LEASE_SECONDS, Life, Stand
 from tests.crash.late_reader import LateReader
@@ -209,7 +209,7 @@ class Trial:
         if isinstance(lake := self.stand.lake, DeltaLake):
             return DeltaReader(lake, self.name, self._writer)
         if isinstance(lake, PostgresCopies):
-            return CopiesReader(lake, self.name, self._writer)
+            return lake.witnesses(self.name, self._writer)
         return Reader(self._catalog, self.name, self._writer)
 
     def _catalog(self) -> Catalog:
@@ -412,8 +412,8 @@ class Trial:
         failed = [table for table in tables if table.state == "failed"]
         if "tables taken out and in again" in self.plan.outer:  # by a name that nothing has by then: rightly refused
             failed = [one for one in failed if one.name in there or one.error_code != "table_disappeared"]
-        if isinstance(self.stand.lake, PostgresCopies):
-            refused |= {table.name for table in failed if any(text in table.error_message for text in REFUSED)}
+        if isinstance(lake := self.stand.lake, PostgresCopies):
+            refused |= {table.name for table in failed if any(text in table.error_message for text in lake.refused)}
         for table in failed:
             if table.name not in refused and not any(text in table.error_message for text in CANNOT_SHARE):
                 self._differ(f"{table} failed: {table.error_message}")

@@ -54,6 +54,7 @@ def run_apply(  # noqa: PLR0913 - the wiring of one loop, all by name
     wake: WakeEvent | None = None,
     turned: Callable[[], None] = lambda: None,
     released: Callable[[], None] = lambda: None,
+    resting: dict[TableId, float] | None = None,
 ) -> int:
     """Until no table has anything to do, or `keep()` is False; returns the number of target commits.
 
@@ -63,6 +64,7 @@ def run_apply(  # noqa: PLR0913 - the wiring of one loop, all by name
     commit of a worker that lost its lease, or a name that another table has still.
     wake: set when something was journaled.  `turned` is called after each turn, `released` by each thread when it is
     done with the store (connections are often a thread's own).
+    resting: until when (monotonic) tables have no turn; kept from call to call for `Capabilities.commit_seconds`.
     """
     pressed = hurried or (lambda: not keep())
 
@@ -70,7 +72,10 @@ def run_apply(  # noqa: PLR0913 - the wiring of one loop, all by name
         session = TableSession(target=target, store=store, lease=lease, keep=going, report=report, table=table)
         return _attempt(TableApplier(session, options.max_rows), patient, going, pressed)
 
-    turns = _TableScheduler(store, lease, options.parallel, wake or WakeEvent())
+    pause = target.capabilities.commit_seconds
+    turns = _TableScheduler(
+        store, lease, options.parallel, wake or WakeEvent(), {} if resting is None else resting, pause
+    )
     with ThreadPoolExecutor(options.parallel, thread_name_prefix="apply") as pool:
         try:
             while (in_time := keep()) or (turns.outlast() and not pressed()):
@@ -118,10 +123,13 @@ class ApplyTask:
 class _TableScheduler:
     """Which tables have their turn, and which wait although there is something to do for them.  Used by one thread."""
 
-    def __init__(self, store: ApplyStore, lease: Lease, parallel: int, wake: WakeEvent) -> None:
+    def __init__(
+        self, store: ApplyStore, lease: Lease, parallel: int, wake: WakeEvent, resting: dict[TableId, float],
+        pause: float,
+    ) -> None:  # fmt: skip
         self._store, self._lease = store, lease
         self._parallel, self._wake = parallel, wake
-        self._resting: dict[TableId, float] = {}  # until when
+        self._resting, self._pause = resting, pause
         self.conflicts: dict[TableId, float] = {}  # until when, unless nothing else is left to do before
         self.under_way: dict[TableId, Future[ApplyTask]] = {}
         self._in_time: set[TableId] = set()
@@ -130,7 +138,8 @@ class _TableScheduler:
     def due(self) -> list[ApplyTable]:
         """Tables to begin with now, the most pressing first."""
         now = time.monotonic()
-        self._resting = {table: until for table, until in self._resting.items() if until > now}
+        for table in [table for table, until in self._resting.items() if until <= now]:
+            del self._resting[table]
         found = self._look({table for table, until in self.conflicts.items() if until > now})
         if not found and not self.under_way and self.conflicts:
             found = self._look(set())
@@ -176,8 +185,8 @@ class _TableScheduler:
                 self.conflicts[table] = time.monotonic() + CONFLICT_SECONDS
                 continue
             self.conflicts.pop(table, None)
-            if not turn.commits:
-                self._resting[table] = time.monotonic() + EMPTY_SECONDS
+            if pause := self._pause if turn.commits else EMPTY_SECONDS:
+                self._resting[table] = time.monotonic() + pause
             if turn.whole:
                 self._store.turned(self._lease, table)
         return bool(ended)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date, datetime
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from replicator.errors import ValueDoesNotFit
+from replicator.targets.warehouse.years import check_years
 
 CHUNK = 8 * 1024 * 1024  # bytes of rows in memory that are written at a time
 NULL = "\\N"
@@ -44,7 +44,7 @@ def _text(name: str, column: pa.ChunkedArray, table: str) -> pa.Array:
         texts = _escaped(name, values.cast(_TEXT), table)
     else:
         if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
-            _check_years(name, values, table)
+            check_years(name, values, table)
         texts = values.cast(pa.string()).cast(_TEXT)
     return texts.fill_null(NULL)
 
@@ -58,18 +58,3 @@ def _escaped(name: str, values: pa.Array, table: str) -> pa.Array:
         for plain, escape in _ESCAPES:
             values = pc.replace_substring(values, plain, escape)
     return values
-
-
-def _check_years(name: str, values: pa.Array, table: str) -> None:
-    """Sources have none beyond; Arrow would write such years in a form of its own."""
-    whole = values.cast(pa.timestamp("us")) if pa.types.is_timestamp(values.type) else values
-    low, high = (
-        (date(1, 1, 1), date(9999, 12, 31))
-        if pa.types.is_date32(values.type)
-        else (datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999))  # noqa: DTZ001 - compared without a zone
-    )
-    limits = pa.scalar(low, whole.type), pa.scalar(high, whole.type)
-    outside = pc.or_(pc.less(whole, limits[0]), pc.greater(whole, limits[1]))
-    if pc.any(outside).as_py():
-        message = f"The column {name} of {table} has a time before the year 1 or after the year 9999."
-        raise ValueDoesNotFit(message, column=name)

@@ -136,19 +136,37 @@ class RowChanges:
 
     def _delete_below(self, session: Session, table: OpenTable, change: DeleteBelow) -> Outcome:
         place, below = self.dialect.place(table.name), self.dialect.literal(change.below)
+        sequence, deleted, deleted_at, start, end, current = map(
+            self.dialect.quoted, (SEQUENCE, DELETED, DELETED_AT, VALID_FROM, VALID_TO, CURRENT)
+        )
         at = self.dialect.literal((change.at or datetime.now(UTC)).astimezone(UTC))
         match table.mode:
             case Mode.MIRROR:
-                return "delete", Counts(deleted=session.execute(f"DELETE FROM {place} WHERE {SEQUENCE} < {below}"))
+                return "delete", Counts(deleted=session.execute(f"DELETE FROM {place} WHERE {sequence} < {below}"))
             case Mode.CHANGELOG:
                 marker = changelog.marker(change.upto, change.below, change.operation, change.at)
                 return "append", Counts(session.load(place, marker, table.name))
             case Mode.SOFT_DELETE:
-                ends = f"{DELETED} = TRUE, {DELETED_AT} = {at} WHERE NOT {DELETED}"
+                ends = f"{deleted} = TRUE, {deleted_at} = {at} WHERE NOT {deleted}"
             case Mode.HISTORY:
-                end = f"CASE WHEN {VALID_FROM} > {at} THEN {VALID_FROM} ELSE {at} END"
-                ends = f"{VALID_TO} = {end}, {CURRENT} = FALSE WHERE {CURRENT}"
-        return "mark", Counts(updated=session.execute(f"UPDATE {place} SET {ends} AND {SEQUENCE} < {below}"))
+                last = f"CASE WHEN {start} > {at} THEN {start} ELSE {at} END"
+                ends = f"{end} = {last}, {current} = FALSE WHERE {current}"
+        return "mark", Counts(updated=session.execute(f"UPDATE {place} SET {ends} AND {sequence} < {below}"))
+
+    def _reserved(self, merging: Merging, parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """The first part is given out once it is known whether the transaction will stage others."""
+        if not self.dialect.stepwise:
+            yield from parts
+            return
+        first = next(parts, None)
+        if first is None:
+            return
+        if (second := next(parts, None)) is not None:
+            self.dialect.reserve(merging.session, merging.table.name)
+        yield first
+        if second is not None:
+            yield second
+        yield from parts
 
     def _put(self, session: Session, table: OpenTable, after: Position, rows: Iterable[pa.Table]) -> int:
         """Nobody sees the rows before the commit, and nobody waits for the position while they are sent."""
@@ -192,7 +210,7 @@ class RowChanges:
             self.storage, change.segments, schema, table.position.applied, memory,
             timed=table.mode is not Mode.MIRROR, partial=schema.partial,
         )  # fmt: skip
-        staged = (folds.stage(merging, part, emptied=change.emptied) for part in parts)
+        staged = (folds.stage(merging, part, emptied=change.emptied) for part in self._reserved(merging, parts))
         _to_be_staged()
         edits = next(staged, None)
         with published(session):

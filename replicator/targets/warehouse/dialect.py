@@ -67,6 +67,7 @@ class Dialect(ABC):
     """Standard SQL, where an SQL target does not do it otherwise."""
 
     title: str  # of the product, for messages
+    stepwise = False  # a definition commits by itself, and with it the transaction that it stands in
 
     @abstractmethod
     def connect(self) -> Session:
@@ -76,7 +77,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def quoted(self, name: str) -> str:
-        """A name as an identifier."""
+        """A name as an identifier, in its case."""
 
     @abstractmethod
     def literal(self, value: str | int | datetime | None) -> str:
@@ -85,6 +86,10 @@ class Dialect(ABC):
     @abstractmethod
     def type_name(self, kind: DataType) -> str:
         """The type of a column."""
+
+    def cast(self, value: str | int, kind: DataType) -> str:
+        """A value of a type, in a SELECT."""
+        return f"CAST({self.literal(value)} AS {self.type_name(kind)})"
 
     @abstractmethod
     def refused_column(self, name: str) -> str:
@@ -153,6 +158,13 @@ class Dialect(ABC):
         """After columns have changed: rows can still be found by the key."""
         del session, table, key
 
+    def recreate(
+        self, session: Session, table: TargetTable, columns: Columns, key: Sequence[str], *, one: bool
+    ) -> None:
+        """Make a table in place of one that is there."""
+        self.drop(session, table)
+        self.create(session, table, columns, key, one=one)
+
     def drop(self, session: Session, table: TargetTable) -> None:
         """With its rows."""
         session.execute(f"DROP TABLE {self.place(table)}")
@@ -192,6 +204,10 @@ class Dialect(ABC):
         It is this session's: whatever happens to it, nobody else meets the table.
         """
 
+    def reserve(self, session: Session, table: TargetTable) -> None:
+        """A transaction is about to begin that stages rows, too: make what its definitions would commit."""
+        del session, table
+
     @abstractmethod
     def discard(self, session: Session) -> None:
         """Drop the session's staging tables."""
@@ -202,7 +218,7 @@ class Dialect(ABC):
         """Staged rows that are not newer than the target's under their key go out of the stage."""
         session.execute(
             f"DELETE FROM {stage} s WHERE EXISTS (SELECT 1 FROM {self.place(table)} t WHERE {self.matching(key)}"
-            f" AND t.{SEQUENCE} >= s.{SEQUENCE})"
+            f" AND t.{self.quoted(SEQUENCE)} >= s.{self.quoted(SEQUENCE)})"
         )
 
     @abstractmethod
@@ -224,13 +240,13 @@ class Dialect(ABC):
     def delete_versions(self, session: Session, table: TargetTable, stage: str, key: Sequence[str]) -> int:
         """Delete the target's rows that have a staged key and its number; how many."""
         return session.execute(
-            f"DELETE FROM {self.place(table)} t WHERE EXISTS (SELECT 1 FROM {stage} s WHERE {self.matching(key)}"
-            f" AND t.{SEQUENCE} = s.{SEQUENCE})"
+            f"DELETE FROM {self.place(table)} t WHERE EXISTS"
+            f" (SELECT 1 FROM {stage} s WHERE {self.matching([*key, SEQUENCE])})"
         )
 
     def insert(self, session: Session, table: TargetTable, stage: str, names: Sequence[str], *, marked: bool) -> int:
         """Put staged rows in, where `marked` only those that are not to be deleted; how many."""
-        only = f" WHERE {OPERATION} <> '{DELETE}'" if marked else ""
+        only = f" WHERE {self.quoted(OPERATION)} <> '{DELETE}'" if marked else ""
         listed = self.listed(names)
         return session.execute(f"INSERT INTO {self.place(table)} ({listed}) SELECT {listed} FROM {stage}{only}")
 

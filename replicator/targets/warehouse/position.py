@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
 import pyarrow as pa
 
@@ -51,6 +53,8 @@ class OpenTable:
 class Positions:
     """Position rows of one replicator."""
 
+    _unmarked: Mapping[str, str] = MappingProxyType({})  # what more a row must have to be moved
+
     def __init__(self, dialect: Dialect, replicator: str) -> None:
         """`replicator`: the id that marks its tables."""
         self._dialect, self._replicator = dialect, replicator
@@ -62,14 +66,18 @@ class Positions:
             return None
         row = self._row(session, table)
         if row is None or row[0] != self._replicator:
-            message = f"{table} exists in the target and was not created by this replicator."
-            remedy = "Rename or drop it, or give the replicator another prefix."
-            raise TargetConflict(message, table=str(table), remedy=remedy)
+            raise not_ours(table)
+        return self._opened(table, fields, row)
+
+    def _opened(
+        self, table: TargetTable, fields: Sequence[tuple[str, DataType | None]], row: Sequence[Any]
+    ) -> OpenTable:
+        """row: as `_row` gives it."""
         known = [(name, kind) for name, kind in fields if kind is not None]
         if strange := [name for name, kind in fields if kind is None]:
             message = f"The target column {strange[0]} of {table} has a type that Tidemark did not create."
             raise UnsupportedDdl(message, table=str(table), remedy=DROP_COLUMN)
-        _, applied, loaded, version, load, mode, item, kept = row
+        _, applied, loaded, version, load, mode, item, kept = row[:8]
         at = Position(int(applied), int(loaded), int(version), load, Mode(mode), item)
         return OpenTable(table, at, known, frozenset(json.loads(kept)))
 
@@ -104,13 +112,13 @@ class Positions:
         )
         before: dict[str, str | int] = {
             "table_name": table.name.name, "owner": self._replicator, "applied": old.applied, "loaded": old.loaded,
-            "schema_version": old.schema_version, "load": old.load,
+            "schema_version": old.schema_version, "load": old.load, **self._unmarked,
         }  # fmt: skip
         changed = session.execute(
             f"UPDATE {self._place(table.name)} SET {self._equal(values, ', ')} WHERE {self._equal(before, ' AND ')}"
         )
         if changed != 1:
-            raise TargetConflict(f"Another worker committed to {table.name} in the meantime.", table=str(table.name))
+            raise overtaken(table.name)
 
     def rename(self, session: Session, table: OpenTable, new: TargetTable) -> None:
         """The row becomes another table's; locked and compared as by `move`."""
@@ -146,6 +154,18 @@ class Positions:
 
     def _place(self, table: TargetTable) -> str:
         return self._dialect.place(self._dialect.positions(table))
+
+
+def not_ours(table: TargetTable) -> TargetConflict:
+    """A table of another replicator, or of nobody."""
+    message = f"{table} exists in the target and was not created by this replicator."
+    remedy = "Rename or drop it, or give the replicator another prefix."
+    return TargetConflict(message, table=str(table), remedy=remedy)
+
+
+def overtaken(table: TargetTable) -> TargetConflict:
+    """The position is another one than was read."""
+    return TargetConflict(f"Another worker committed to {table} in the meantime.", table=str(table))
 
 
 def _values(at: Position) -> list[str | int]:

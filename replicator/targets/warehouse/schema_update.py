@@ -1,6 +1,6 @@
 """Create, evolve, rename and drop tables, each in one transaction with the position.
 
-For dialects whose definitions take part in transactions.
+For dialects whose definitions take part in transactions; others: `stepwise.py`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 from replicator.errors import TargetConflict
 from replicator.faults import reach
-from replicator.model.evolution import overwritten_columns, plan_evolution
+from replicator.model.evolution import EvolutionPlan, overwritten_columns, plan_evolution
 from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE, Column, TableSchema
-from replicator.model.types import BIGINT
+from replicator.model.types import BIGINT, DataType
 from replicator.targets.base import Create, Evolve, Position, Rename, TargetTable
 from replicator.targets.warehouse.changes import published
 from replicator.targets.warehouse.dialect import Dialect, Session
@@ -33,8 +33,6 @@ class SchemaChanges:
         dialect.check_columns(schema.names, str(schema.table))
         dialect.prepare(session, name)
         at = Position(change.applied, -1, change.version, change.load, change.mode)
-        columns = [(one.name, one.type) for one in schema.columns]
-        columns += [(SEQUENCE, BIGINT), *change.mode.columns.items()]
         key = () if change.mode is Mode.CHANGELOG else schema.key
         with published(session):
             older = self.positions.seen(session, name, seen)
@@ -44,7 +42,7 @@ class SchemaChanges:
                 self.positions.move(session, older, at, kept=())
                 dialect.drop(session, name)
             reach("apply.create.between")
-            dialect.create(session, name, columns, key, one=change.mode is not Mode.HISTORY)
+            dialect.create(session, name, columns_of(change), key, one=change.mode is not Mode.HISTORY)
         return "create" if older is None else "recreate"
 
     def drop(self, session: Session, name: TargetTable, seen: str | None) -> bool:
@@ -64,9 +62,7 @@ class SchemaChanges:
             if found is None or name == change.new:
                 return False
             if self.dialect.columns(session, change.new) is not None:
-                message = f"{name} cannot be renamed: {change.new} still exists in the target."
-                remedy = f"Retried automatically. If it persists, drop {change.new} in the target."
-                raise TargetConflict(message, table=str(name), remedy=remedy)
+                raise name_not_free(name, change.new)
             self.positions.rename(session, found, change.new)
             self.dialect.rename(session, name, change.new)
         return True
@@ -86,14 +82,33 @@ class SchemaChanges:
         return True
 
     def _evolve(self, session: Session, table: OpenTable, change: Evolve) -> None:
-        schema, kept = change.schema, table.kept & {name for name, _ in table.columns}
-        old = TableSchema(schema.table, tuple(Column(name, kind, True, "") for name, kind in table.columns))  # noqa: FBT003
-        overwritten = overwritten_columns(old, kept, schema, change.renamed)
-        old = replace(old, columns=tuple(one for one in old.columns if one.name not in kept | overwritten))
-        plan = plan_evolution(old, schema, change.renamed)
-        after = (kept - set(schema.names)) | (set(plan.dropped) if change.keep_dropped else set())
-        self.positions.move(session, table, replace(table.position, schema_version=change.version), after)
-        back = {new: old for old, new in plan.renamed}
-        gone = overwritten | {back.get(one.name, one.name) for one in plan.replaced} | (set(plan.dropped) - after)
-        key = () if table.mode is Mode.CHANGELOG else schema.key
+        plan, gone, kept = planned(table, change)
+        self.positions.move(session, table, replace(table.position, schema_version=change.version), kept)
+        key = () if table.mode is Mode.CHANGELOG else change.schema.key
         self.dialect.change_columns(session, table.name, plan, gone, key)
+
+
+def columns_of(change: Create) -> list[tuple[str, DataType]]:
+    """All of a new table, with those of Tidemark's own."""
+    columns = [(one.name, one.type) for one in change.schema.columns]
+    return [*columns, (SEQUENCE, BIGINT), *change.mode.columns.items()]
+
+
+def planned(table: OpenTable, change: Evolve) -> tuple[EvolutionPlan, set[str], frozenset[str]]:
+    """The plan, the columns to drop first, and those that stay although the source no longer has them."""
+    schema, kept = change.schema, table.kept & {name for name, _ in table.columns}
+    old = TableSchema(schema.table, tuple(Column(name, kind, True, "") for name, kind in table.columns))  # noqa: FBT003
+    overwritten = overwritten_columns(old, kept, schema, change.renamed)
+    old = replace(old, columns=tuple(one for one in old.columns if one.name not in kept | overwritten))
+    plan = plan_evolution(old, schema, change.renamed)
+    after = (kept - set(schema.names)) | (set(plan.dropped) if change.keep_dropped else set())
+    back = {new: old for old, new in plan.renamed}
+    gone = overwritten | {back.get(one.name, one.name) for one in plan.replaced} | (set(plan.dropped) - after)
+    return plan, gone, after
+
+
+def name_not_free(name: TargetTable, new: TargetTable) -> TargetConflict:
+    """A table cannot be renamed yet."""
+    remedy = f"Retried automatically. If it persists, drop {new} in the target."
+    message = f"{name} cannot be renamed: {new} still exists in the target."
+    return TargetConflict(message, table=str(name), remedy=remedy)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -22,11 +23,16 @@ def transaction(execute: Callable[[str], Any], roll_back: Callable[[], Any]) -> 
         raise
 
 
-def as_arrow(rows: Sequence[tuple[Any, ...]], schema: pa.Schema, binary: Callable[[Any], bytes]) -> pa.Table:
-    """See `Session.read`.  binary: the bytes of a value as the client gives it."""
+def as_arrow(
+    rows: Sequence[tuple[Any, ...]],
+    schema: pa.Schema,
+    binary: Callable[[Any], bytes],
+    others: Mapping[pa.DataType, Callable[[Any], Any]] = MappingProxyType({}),
+) -> pa.Table:
+    """See `Session.read`.  binary, others: what the client's values of a type are to Arrow."""
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-    arrays = [
-        pa.array([None if one is None else binary(one) for one in column] if pa.types.is_binary(kind) else column, kind)
-        for column, kind in zip(columns, schema.types, strict=True)
-    ]
+    arrays = []
+    for column, kind in zip(columns, schema.types, strict=True):
+        value = binary if pa.types.is_binary(kind) else others.get(kind)
+        arrays.append(pa.array([None if one is None else value(one) for one in column] if value else column, kind))
     return pa.table(arrays, schema=schema)

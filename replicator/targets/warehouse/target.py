@@ -30,8 +30,17 @@ from replicator.targets.warehouse.changes import SKIPPED, Outcome, RowChanges
 from replicator.targets.warehouse.dialect import Dialect, Session
 from replicator.targets.warehouse.position import Positions
 from replicator.targets.warehouse.schema_update import SchemaChanges
+from replicator.targets.warehouse.stepwise import MarkedPositions, StepwiseSchemaChanges
 
 IDLE_SECONDS = 5.0  # afterwards a connection is asked whether it is alive before it is used
+
+
+def _definitions(dialect: Dialect, replicator: str) -> tuple[Positions, SchemaChanges | StepwiseSchemaChanges]:
+    if dialect.stepwise:
+        marked = MarkedPositions(dialect, replicator)
+        return marked, StepwiseSchemaChanges(dialect, marked)
+    positions = Positions(dialect, replicator)
+    return positions, SchemaChanges(dialect, positions)
 
 
 @dataclass
@@ -46,9 +55,8 @@ class WarehouseTarget:
     def __init__(self, dialect: Dialect, capabilities: Capabilities, storage: Storage, replicator: str) -> None:
         """`storage`: where segments lie; `replicator`: the id that marks its tables.  Connects at the first use."""
         self.capabilities = capabilities
-        self._dialect, self._positions = dialect, Positions(dialect, replicator)
+        self._dialect, self._positions, self._schemas = dialect, *_definitions(dialect, replicator)
         self._rows = RowChanges(dialect, self._positions, storage)
-        self._schemas = SchemaChanges(dialect, self._positions)
         self._idle: list[_Idle] = []
         self._busy: set[Session] = set()
         self._lock = threading.Lock()

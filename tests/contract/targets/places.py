@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from testing.servers.iceberg_rest import EmbeddedRestCatalog
     from testing.servers.redshift import EmbeddedRedshift
     from testing.servers.s3 import EmbeddedS3
+    from testing.servers.snowflake.embedded import EmbeddedSnowflake
     from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 
@@ -347,6 +348,38 @@ def _database_place(
     return TargetPlace(kind, storage, worker, read, folder.name)
 
 
+def snowflake(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
+    """Snowflake as its stand-in plays it, read by the vendor's client."""
+    from snowflake import connector
+
+    server: EmbeddedSnowflake = request.getfixturevalue("snowflake_server")
+    storage, kind, lake = Storage(f"file://{folder}/staging"), target_kind("snowflake"), None
+
+    def read(table: TargetTable, schema: TableSchema, mode: Mode) -> Counter[Row]:
+        there = {Mode.SOFT_DELETE: f'NOT "{DELETED}"', Mode.HISTORY: f'"{CURRENT}"'}.get(mode, "TRUE")
+        names = ", ".join(f'"{name}"' for name in schema.names)
+        place = f'"{server.database}"."{table.namespace}"."{table.name}"'
+        with closing(connector.connect(**server.options)) as db, db.cursor() as cursor:
+            cursor.execute(f"SELECT {names} FROM {place} WHERE {there}")
+            found = cursor.fetchall()
+        return Counter(tuple(bytes(one) if isinstance(one, bytearray) else one for one in row) for row in found)
+
+    def worker(replicator: str) -> Target:
+        return kind.open(Opening(lake, lake, storage, replicator, server.settings, "mysql"))  # type: ignore[arg-type]
+
+    return TargetPlace(kind, storage, worker, read, folder.name)
+
+
+def postgres_stepwise(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
+    """A server in which each definition commits by itself."""
+    from tests.integration.warehouse.stepwise import stepwise_target
+
+    place = _postgres_place(request, folder, "indexed")
+    server: EmbeddedPostgresSource = request.getfixturevalue("postgres_source")
+    place.worker = lambda replicator: stepwise_target(server, place.storage, replicator)
+    return place
+
+
 LONG = frozenset({"iceberg_gcs", "iceberg_adls", "iceberg_hive"})  # their servers are built, or take long to start
 PLACES: Mapping[str, Callable[[pytest.FixtureRequest, Path], TargetPlace]] = {
     "iceberg": iceberg,
@@ -363,5 +396,7 @@ PLACES: Mapping[str, Callable[[pytest.FixtureRequest, Path], TargetPlace]] = {
     "postgres": postgres,
     "postgres_no_keys": postgres_no_keys,
     "redshift": redshift,
+    "postgres_stepwise": postgres_stepwise,
+    "snowflake": snowflake,
     "duckdb": duckdb_tables,
 }

@@ -122,6 +122,22 @@ def test_a_table_begins_where_it_is_told_and_says_so(place: TargetPlace) -> None
             assert place.read(table, KEYED, mode) == Counter()
 
 
+def test_a_table_that_is_being_loaded_has_no_load_yet(place: TargetPlace) -> None:
+    """One without a key: rows that are read and changes that come meanwhile cannot be told apart in it."""
+    table = made(place, place.target(), KEYLESS, load="")
+    target = place.target()
+    assert settled(target.position(table)) == beginning(place, -1, "")
+    staged = segment(place.storage, KEYLESS, [insert(0, "a", 1)])
+    target.apply(table, Merge([staged], KEYLESS, 0), "")
+    assert settled(target.position(table))[::3] == (0, "")
+    target.apply(table, Create(KEYLESS, 1, 5, "L2"), "")
+    assert settled(target.position(table)) == beginning(place, 5, "L2")
+    with pytest.raises(TargetConflict):
+        target.apply(table, Create(KEYLESS, 1, 5, "L3"), "")
+    target.apply(table, Drop())
+    assert target.position(table) is None
+
+
 def test_rows_and_position_are_one(place: TargetPlace) -> None:
     for mode in modes(place):
         target = place.target()

@@ -6,7 +6,7 @@ import random
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,8 @@ class PostgresCopies:
     """`trouble` breaks it until `stop`."""
 
     kind = "postgres"
+    troubles: Sequence[str] = TROUBLES
+    refused: Sequence[str] = REFUSED
 
     def __init__(self, folder: Path, breaking: threading.Lock) -> None:
         """breaking: held while anything is broken."""
@@ -75,7 +77,7 @@ class PostgresCopies:
             with self._breaking:
                 if self._quiet or self._over.is_set():
                     continue
-                what = chance.choice(TROUBLES)
+                what = chance.choice(self.troubles)
                 self.made[f"copies: {what}"] += 1
                 with suppress(psycopg2.Error):
                     self._make(what, chance)
@@ -122,7 +124,14 @@ class PostgresCopies:
     def stop(self) -> None:
         self._over.set()
         with self._breaking:
-            self.server.stop(signal.SIGKILL)
+            self._stop()
+
+    def _stop(self) -> None:
+        self.server.stop(signal.SIGKILL)
+
+    def witnesses(self, namespace: str, writer: Writer) -> CopiesReader:
+        """A reader of the witness tables."""
+        return CopiesReader(self, namespace, writer)
 
     def reader(self) -> TargetConfig:
         """As verification opens it."""

@@ -45,6 +45,15 @@ HARMLESS = {
     "to delta": {"namespace_prefix", *SHARED},
     "to postgres": {"keys", "connect_timeout", "namespace_prefix", *SHARED},
     "to redshift": {"connect_timeout", "namespace_prefix", *SHARED},
+    "to snowflake": {
+        "role",
+        "warehouse",
+        "database",
+        "commit_seconds",
+        "connect_timeout",
+        "namespace_prefix",
+        *SHARED,
+    },
     "to kafka": {"topic_prefix", "format", "envelope", "partitions", "replication_factor", "tombstones", *SHARED},
 }
 VALUES = {

@@ -267,3 +267,20 @@ def test_each_thread_lets_go_of_the_store_once_also_after_a_failure() -> None:
     with pytest.raises(SparkUnavailable):
         run(Store({A: 1, B: 1, C: 1}), Lake(merging), released=lambda: left.append(threading.get_ident()))
     assert len(left) == len(set(left)) == 2
+
+
+def test_a_table_rests_between_commits_where_each_costs() -> None:
+    """From call to call, whoever has committed; a table that has not begins at once."""
+    store, lake, resting = Store({A: 1}), Lake(), dict[TableId, float]()
+    lake.capabilities = Capabilities(commit_seconds=60.0)
+    before = time.monotonic()
+    assert run(store, lake, resting=resting) == 1
+    assert before + 60.0 <= resting[A] <= time.monotonic() + 60.0
+    store.pending |= {A: 2, B: 1}
+    assert run(store, lake, resting=resting) == 1
+    assert store.done == {A: 1, B: 1}
+    resting[A] = time.monotonic()
+    assert run(store, lake, resting=resting) == 1
+    assert store.done == {A: 2, B: 1}
+    store.pending[A] = 3
+    assert run(store, Lake(), resting={}) == 1

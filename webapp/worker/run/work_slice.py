@@ -22,6 +22,7 @@ from replicator.engine.reporting import Level
 from replicator.engine.snapshot import SnapshotOptions, run_snapshot
 from replicator.errors import FenceLost, SourceBusy, SourceError, StateError, TidemarkError
 from replicator.faults import reach
+from replicator.model.identifiers import TableId
 from replicator.periodic import periodically
 from replicator.sources.base import Source, SourceWait
 from replicator.sources.registry import source_kind
@@ -250,6 +251,9 @@ def _read_chunks(replicator: Replicator, tenure: LeaseHolder, store: OrmChunkSto
         return 0  # one table's trouble (invariant 13)
 
 
+_RESTING: dict[int, dict[TableId, float]] = {}  # tables by replicator, from slice to slice of this process
+
+
 def _apply(replicator: Replicator, tenure: LeaseHolder, idle: float | None, journaled: Journaled) -> None:
     """Stays for `idle` seconds after the last commit: what comes then is applied at once."""
     del journaled
@@ -272,6 +276,7 @@ def _apply(replicator: Replicator, tenure: LeaseHolder, idle: float | None, jour
                 wake=wake,
                 turned=works,
                 released=connections.close_all,
+                resting=_RESTING.setdefault(replicator.pk, {}),
             )
             waited.reset(worked=commits > 0)
             if not (commits or prepared) and loads(replicator.pk):  # Spark starts while the first chunks are read

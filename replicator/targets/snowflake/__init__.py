@@ -1,0 +1,1 @@
+"""The Snowflake target: a dialect of `targets/warehouse/`."""

@@ -1,0 +1,1 @@
+"""Reading Snowflake, with nothing of the pipeline."""

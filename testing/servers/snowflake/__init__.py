@@ -1,0 +1,1 @@
+"""Snowflake for tests, as fakesnow plays it."""
