@@ -1,4 +1,4 @@
-# Targets: env jars kernels classes demo up test test-browser test-long screenshots bench docs lint clean. `make demo` is all a bare machine needs.
+# Targets: env jars kernels classes demo up test test-browser test-long test-live screenshots bench docs lint clean. `make demo` is all a bare machine needs.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Compiled modules are kept, whatever the caller's environment says: a run starts hundreds of processes.
@@ -18,7 +18,7 @@ KERNELS_STAMP := $(VENV)/.kernels
 KERNELS := $(shell find replicator -name '*_kernel.py') replicator/kernels.py replicator/kernel_bytes.py
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 
-.PHONY: help env jars kernels classes chromium demo up test test-browser test-long screenshots bench docs lint format clean
+.PHONY: help env jars kernels classes chromium demo up test test-browser test-long test-live screenshots bench docs lint format clean
 
 help:
 	@sed -n 's/^# Targets: /make: /p' Makefile
@@ -96,6 +96,11 @@ test-long: env jars kernels classes chromium
 	TIDEMARK_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(PY) -m pytest -ra -m long $(ARGS)
 	TIDEMARK_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(PY) -m pytest -ra --timeout 7200 tests/property
 	$(PY) -m tests.crash --histories $(HISTORIES) --source $(SOURCE) $(if $(VERSION),--version $(VERSION)) $(if $(SEED),--seed $(SEED))
+
+# The contract of targets at a real account, which TIDEMARK_LIVE_… variables name: make test-live DESTINATION=snowflake
+# (docs/live-runs.md).  What it makes it drops.
+test-live: env
+	@$(PY) -m tests.contract.targets.live $(DESTINATION) $(ARGS)
 
 bench: env jars kernels classes
 	$(PY) -m benchmarks $(ONLY) --source $(SOURCE)

@@ -24,13 +24,9 @@ from replicator.verification.computed_columns import UNCHECKED
 from replicator.verification.digests import MARSHAL_VERSION, Row, difference, duplicates
 from replicator.verification.model import (
     CatalogConfig,
-    DatabaseConfig,
-    DeltaConfig,
     DifferenceKind,
     Options,
-    RedshiftConfig,
     RowDifference,
-    SnowflakeConfig,
     TablePair,
     TableReport,
     TargetConfig,
@@ -136,23 +132,8 @@ class _Comparison:
         """The table as it is now.  Raises TargetError where it does not exist."""
         if self._catalog is not None:
             return open_table(self._catalog, pair)
-        if isinstance(self._target, DatabaseConfig):
-            # Not before it is needed: what psycopg2 makes of a type is known once Django is there.
-            from replicator.verification.postgres.target import open_table as open_postgres_table  # noqa: PLC0415
-
-            return open_postgres_table(self._target, pair)
-        if isinstance(self._target, RedshiftConfig):
-            from replicator.verification.redshift import open_table as open_redshift_table  # noqa: PLC0415 - the same
-
-            return open_redshift_table(self._target, pair)
-        if isinstance(self._target, SnowflakeConfig):
-            from replicator.verification.snowflake.target import open_table as open_snowflake_table  # noqa: PLC0415 - a client
-
-            return open_snowflake_table(self._target, pair)
-        from replicator.verification.delta import open_table as open_delta_table  # noqa: PLC0415 - delta-rs
-
-        assert isinstance(self._target, DeltaConfig)
-        return open_delta_table(self._target, pair)
+        assert not isinstance(self._target, CatalogConfig)
+        return self._target.open(pair)
 
     def reports(self, pairs: Sequence[TablePair]) -> list[TableReport]:
         """Look at every table; as long as some differ, wait once for all of them and look at those again."""

@@ -6,7 +6,10 @@ import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from replicator.verification.target import PinnedTable
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,14 @@ class SourceConfig:
     database: str = ""
     ca: str = field(default="", repr=False)
     verified: bool = False
+
+
+class TargetTables(Protocol):
+    """Where copies are, unless in an Iceberg catalog."""
+
+    def open(self, pair: TablePair) -> PinnedTable:
+        """The table as it is now.  Raises TargetError where it does not exist."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,12 @@ class DeltaConfig:
     uri: Callable[[str, str], str]
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
+    def open(self, pair: TablePair) -> PinnedTable:
+        """See `TargetTables`."""
+        from replicator.verification.delta import open_table  # noqa: PLC0415 - delta-rs
+
+        return open_table(self, pair)
+
 
 @dataclass(frozen=True)
 class DatabaseConfig:
@@ -54,12 +71,24 @@ class DatabaseConfig:
 
     server: SourceConfig
 
+    def open(self, pair: TablePair) -> PinnedTable:
+        """See `TargetTables`."""
+        from replicator.verification.postgres.target import open_table  # noqa: PLC0415 - not before Django's drivers
+
+        return open_table(self, pair)
+
 
 @dataclass(frozen=True)
 class RedshiftConfig:
     """Tables of a Redshift database.  connect: makes a connection of Amazon's client that commits by itself."""
 
     connect: Callable[[], Any] = field(repr=False)
+
+    def open(self, pair: TablePair) -> PinnedTable:
+        """See `TargetTables`."""
+        from replicator.verification.redshift import open_table  # noqa: PLC0415 - the same
+
+        return open_table(self, pair)
 
 
 @dataclass(frozen=True)
@@ -69,8 +98,14 @@ class SnowflakeConfig:
     database: str
     connect: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
+    def open(self, pair: TablePair) -> PinnedTable:
+        """See `TargetTables`."""
+        from replicator.verification.snowflake.target import open_table  # noqa: PLC0415 - the vendor's client
 
-TargetConfig = CatalogConfig | DeltaConfig | DatabaseConfig | RedshiftConfig | SnowflakeConfig
+        return open_table(self, pair)
+
+
+TargetConfig = CatalogConfig | TargetTables
 
 
 @dataclass(frozen=True)

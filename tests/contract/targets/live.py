@@ -1,0 +1,127 @@
+"""The contract of targets at a real account: `make test-live DESTINATION=snowflake`.
+
+A destination's settings are environment variables, TIDEMARK_LIVE_ and a field's name: TIDEMARK_LIVE_ACCOUNT=MYORG-PROD.
+What the tests make lies in namespaces of their own, which are dropped after each.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo
+
+from replicator.errors import ConfigurationError
+from replicator.model.mode import CURRENT, DELETED, Mode
+from replicator.model.schema import TableSchema
+from replicator.sources.base import CheckStatus
+from replicator.staging.storage import Storage
+from replicator.targets.base import Target, TargetTable
+from replicator.targets.iceberg.destination import NO_LAKE
+from replicator.targets.kind import Opening, TargetKind
+from replicator.targets.registry import KINDS, target_kind
+from replicator.verification import TablePair
+from tests.contract.targets.places import TargetPlace
+from tests.staged import Row
+
+PREFIX, DESTINATION = "TIDEMARK_LIVE_", "TIDEMARK_LIVE_DESTINATION"
+RECORD = Path(__file__).parents[3] / "docs" / "live-runs.md"
+PRESENT: Mapping[Mode, BooleanExpression] = {
+    Mode.SOFT_DELETE: EqualTo(DELETED, False),
+    Mode.HISTORY: EqualTo(CURRENT, True),
+}
+
+
+def settings_of(kind: TargetKind, environment: Mapping[str, str]) -> dict[str, str]:
+    """What the environment says of a destination.  Raises ConfigurationError, which names the variables."""
+    names = {one.name: PREFIX + one.name.upper() for one in kind.destination_form}
+    found = {name: environment[variable] for name, variable in names.items() if environment.get(variable)}
+    lacking = [
+        names[one.name]
+        for one in kind.destination_form
+        if one.required and not one.default and one.meant(kind.destination_form, found) and one.name not in found
+    ]
+    if lacking:
+        message = f"A live run needs an account at {kind.title}. Not set: {', '.join(lacking)}."
+        raise ConfigurationError(message, remedy=f"All variables: {', '.join(names.values())}.")
+    kind.valid(found)
+    return found
+
+
+@dataclass
+class LivePlace(TargetPlace):
+    """Drops what was made in it."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def close(self) -> None:
+        super().close()
+        dialect: Any = getattr(self.worker("cleaner"), "_dialect")  # noqa: B009 - a test may know it
+        with closing(dialect.connect()) as session:
+            schema, _, _ = dialect.place(TargetTable(self.namespace, "t")).rpartition(".")
+            session.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+
+
+def live_place(folder: Path) -> LivePlace:
+    """Read as verification does, which shares nothing with the target."""
+    kind, lake = target_kind(os.environ[DESTINATION]), NO_LAKE
+    settings, storage = settings_of(kind, os.environ), Storage(f"file://{folder}/staging")
+    assert kind.verification is not None
+    config = kind.verification(settings, lake)
+
+    def read(table: TargetTable, schema: TableSchema, mode: Mode) -> Counter[Row]:
+        opened = config.open(TablePair("", "", table.namespace, table.name))
+        wanted = PRESENT.get(mode, AlwaysTrue())
+        batches = opened.handle.read(schema.names, wanted)
+        return Counter(tuple(row[name] for name in schema.names) for one in batches for row in one.to_pylist())
+
+    def worker(replicator: str) -> Target:
+        return kind.open(Opening(no_spark, lake, storage, replicator, settings, "mysql"))
+
+    def no_spark(_: object) -> Any:
+        raise AssertionError("no kind with an account needs Spark")
+
+    namespace = f"tidemark_live_{uuid.uuid4().hex[:12]}"
+    return LivePlace(kind, storage, worker, read, namespace, settings=settings)
+
+
+def main(name: str) -> int:
+    """Tests the connection, runs the contract, and records a run that passed."""
+    try:
+        kind = target_kind(name)
+        settings = settings_of(kind, os.environ)
+    except ConfigurationError as error:
+        sys.stderr.write(f"{error.message} {error.remedy}\n")
+        return 2
+    for one in kind.check(settings) if kind.check else ():
+        sys.stdout.write(f"{one.status}: {one.title}: {one.detail} {one.remedy}\n")
+        if one.status is CheckStatus.FAILED:
+            return 1
+    tests = Path(__file__).with_name("test_target.py")
+    command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", str(tests), *sys.argv[2:]]
+    started = datetime.now(UTC)
+    environment = {**os.environ, DESTINATION: name}
+    done = subprocess.run(command, env=environment, check=False, stdout=subprocess.PIPE, text=True)
+    sys.stdout.write(done.stdout)
+    if done.returncode == 0:
+        summary = done.stdout.strip().splitlines()[-1].strip("= ")
+        commit = subprocess.run(["git", "describe", "--always", "--dirty"], check=False, capture_output=True, text=True)
+        with RECORD.open("a") as record:
+            record.write(f"| {kind.title} | {started:%Y-%m-%d} | {commit.stdout.strip()} | {summary} |\n")
+    return done.returncode
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.stderr.write(f"Which destination?  One of {', '.join(sorted(KINDS))}.\n")
+        sys.exit(2)
+    sys.exit(main(sys.argv[1]))
