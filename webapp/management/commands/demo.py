@@ -1,5 +1,5 @@
-"""`manage.py demo [--source mariadb|postgres|both] [--port P] [--no-wait]`: everything, with sample sources and running
-replicators.
+"""`manage.py demo [--source mariadb|postgres|both] [--destination postgres|redshift|snowflake] [--port P] [--no-wait]`: everything, with
+sample sources and running replicators.
 """
 
 from __future__ import annotations
@@ -30,23 +30,33 @@ class Command(up.Command):
             default="both",
             help="databases of the sample shop (both)",
         )
+        parser.add_argument(
+            "--destination",
+            choices=("postgres", "redshift", "snowflake"),
+            help="copy the shops a second time, into Postgres or a warehouse's stand-in",
+        )
         parser.add_argument("--no-wait", action="store_true", help="do not wait until the targets are current")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """As `up`."""
         self._wait = not options["no_wait"]
-        self._source = options["source"]
+        self._source, self._destination = options["source"], options["destination"]
         super().handle(*args, **options)
 
     def _work(self, machine: LocalMachine) -> None:
         from webapp.demo.setup import chosen, ensure_replicator, live  # noqa: PLC0415 - models
+        from webapp.demo.warehouses import ensure_copy, live_warehouse  # noqa: PLC0415
 
         with ExitStack() as stack:
-            replicators = []
-            for shop in chosen(self._source, machine.folder):
+            replicators, shops = [], chosen(self._source, machine.folder)
+            for shop in shops:
                 self._say(f"starting the sample shop ({shop.product})")
                 stack.enter_context(live(shop))
                 replicators.append(ensure_replicator(shop))
+            if self._destination:
+                self._say(f"starting a warehouse ({self._destination})")
+                warehouse = stack.enter_context(live_warehouse(self._destination, machine.folder))
+                replicators += [ensure_copy(warehouse, shop) for shop in shops]
             stack.callback(machine.stop_processes)  # before the sources that they read
             self._follow(machine, replicators)
 
