@@ -25,7 +25,7 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Warehouse:
-    """kind: the destination's; settings: of the running server; kept: does it keep what it holds from start to start?"""
+    """kind: the destination's; settings: of the running server; kept: does it keep what it holds when it stops?"""
 
     kind: str
     title: str

@@ -55,6 +55,21 @@ def files_of(lake: Lake, table: TargetTable) -> set[str]:
     return {str(path) for path in found if not path.name.endswith((".crc", ".metadata.json"))}
 
 
+def test_merges_leave_few_manifests_and_none_that_no_snapshot_names(lake: Lake) -> None:
+    table = lake.table(KEYED)
+    for n in range(8):
+        lake.merge(table, KEYED, insert(2 * n, n, "x"), *([update(2 * n + 1, (n - 1, "x"), (n - 1, "y"))] if n else []))
+    opened = lake.reader().load_table((table.namespace, table.name))
+    named = {Path(one.manifest_list).name for one in opened.snapshots()}
+    for snapshot in opened.snapshots():
+        named |= {Path(one.manifest_path).name for one in snapshot.manifests(opened.io)}
+    there = {Path(one).name for one in files_of(lake, table) if one.endswith(".avro")}
+    assert there == named
+    current = opened.current_snapshot()
+    assert current is not None
+    assert len(current.manifests(opened.io)) <= 4  # two of data, two of deletes
+
+
 def test_a_data_file_never_has_more_than_one_delete_file_and_goes_with_its_last_row(lake: Lake) -> None:
     table, random = lake.table(KEYED), Random(5)
     rows = dict.fromkeys(range(400), "x")

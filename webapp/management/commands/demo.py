@@ -1,5 +1,5 @@
-"""`manage.py demo [--source mariadb|postgres|both] [--destination postgres|redshift|snowflake] [--port P] [--no-wait]`: everything, with
-sample sources and running replicators.
+"""`manage.py demo [--source …] [--destination …] [--port P] [--no-wait]`: everything, with sample sources and running
+replicators.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ from replicator.targets.iceberg.direct.partitions import Partition, present_spec
 from replicator.targets.iceberg.direct.read_rows import read_rows
 from replicator.targets.iceberg.direct.scan_plan import carry_on
 from replicator.targets.iceberg.jvm import content_files
+from replicator.targets.iceberg.jvm.table_states import table_states
 from replicator.targets.iceberg.spark.changes import opened
 from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.table.commit import commit_directly, staging
@@ -290,9 +291,8 @@ class Direct:
         added, engine = [one.java for one in new] + [one.java for one in positions.values()], self._table.engine
 
         def build(transaction: Any) -> Any:
-            update = transaction.newRowDelta()
-            if self._table.snapshot is not None:
-                update.validateFromSnapshot(self._table.snapshot)  # older vectors of a file are in its new one
+            # Since this snapshot: older vectors of a file are in its new one.
+            update = table_states(engine).rowDelta(transaction, self._table.snapshot)
             content_files.add(engine, update, added)
             content_files.remove(engine, update, gone)
             return update

@@ -22,6 +22,7 @@ _SOURCE = """
 package tidemark;
 
 import java.io.ByteArrayInputStream;
+import java.util.ArrayList;
 import java.util.Base64;
 import java.util.Collections;
 import java.util.Iterator;
@@ -52,6 +53,10 @@ import org.apache.iceberg.util.JsonUtil;
 public class ContentFiles {
     private final ParquetMetadataConverter footers = new ParquetMetadataConverter(
         ParquetReadOptions.builder(new PlainParquetConfiguration()).build());
+
+    public List none() {
+        return new ArrayList();
+    }
 
     public String scanned(CloseableIterable tasks, List files) throws Exception {
         StringBuilder text = new StringBuilder();
@@ -167,7 +172,7 @@ class ScannedFile:
 
 def scanned(engine: Engine, tasks: Any) -> list[ScannedFile]:
     """tasks: of a scan (`planFiles`), which are closed."""
-    files = engine.java("java.util.ArrayList")()
+    files = _helper(engine).none()
     lines = _helper(engine).scanned(tasks, files).splitlines()
     found, place = [], 0
     for line in lines:
@@ -185,7 +190,8 @@ def made(engine: Engine, table: Any, described: Iterable[Json], footers: Iterabl
     it, by the table's settings, which takes 20 ms of Hadoop's settings where it opens the file.  None of files of
     deletes.
     """
-    files, helper = engine.java("java.util.ArrayList")(), _helper(engine)
+    helper = _helper(engine)
+    files = helper.none()
     waiting, size, count = list[str](), 0, 0
     encoded = ({"footer": base64.b64encode(one).decode()} for one in footers)
     for one in described:

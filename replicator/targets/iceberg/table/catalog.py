@@ -28,6 +28,7 @@ from replicator.targets.iceberg.jvm.executor import prompt_executor
 from replicator.targets.iceberg.jvm.jvm import Engine
 from replicator.targets.iceberg.jvm.local_files import bypass_hadoop_permissions
 from replicator.targets.iceberg.jvm.session import SparkPool, from_java_map, java_map
+from replicator.targets.iceberg.jvm.table_states import table_states
 from replicator.targets.iceberg.table.location import location, location_beside
 from replicator.targets.iceberg.upkeep.readable_history import newest_metadata
 
@@ -209,7 +210,8 @@ class IcebergCatalog:
         if self._plain != engine.generation:
             bypass_hadoop_permissions(engine, handle.io())
             self._plain = engine.generation
-        return self._kept(self._described(engine, name, handle, _store(engine, handle)))
+        base = handle.operations().current()
+        return self._kept(_described(engine, name, handle, base, _store(engine, handle)))
 
     def _kept(self, table: IcebergTable) -> IcebergTable:
         found = self._ours(table)
@@ -225,19 +227,17 @@ class IcebergCatalog:
             known = self._known.pop(name, None)
         if known is None or known.engine is not engine or _expiring(known.store):
             return None
-        try:
-            present = known.handle.operations().refresh()
+        try:  # Glue says null of a table that another thread found missing just before
+            base = table_states(engine).refreshed(known.handle, known.base)
         except Py4JJavaError as error:
             if _is(
                 error, "NoSuchTableException", "IllegalStateException", "NotFoundException"
             ):  # or another table's UUID
                 return None
             raise
-        if present is None:  # what Glue says of a table that another thread found missing just before
-            return None
-        if present.metadataFileLocation() == known.base.metadataFileLocation():
+        if base is None:
             return self._kept(known)
-        fresh = self._described(engine, name, known.handle, known.store)
+        fresh = _described(engine, name, known.handle, base, known.store)
         return self._kept(fresh) if fresh.uuid == known.uuid else None
 
     def require(self, name: TargetTable) -> IcebergTable:
@@ -376,19 +376,6 @@ class IcebergCatalog:
         raise ConfigurationError(message, table=str(table.name), remedy=remedy)
 
     @staticmethod
-    def _described(engine: Engine, name: TargetTable, handle: Any, store: Mapping[str, str]) -> IcebergTable:
-        base = handle.operations().current()
-        snapshots = base.snapshots()
-        count = int(snapshots.size())
-        described = base
-        if count > 2 * RECENT:
-            build = engine.java("org.apache.iceberg.TableMetadata.buildFrom")(base)
-            described = build.removeSnapshots(snapshots.subList(0, count - RECENT)).build()
-            if described.currentSnapshot() is None:  # it was rolled back to an older one
-                described = base
-        return IcebergTable(name, engine, handle, base, _as_json(engine, described), count, store)
-
-    @staticmethod
     def _namespace(engine: Engine, catalog: Any, name: TargetTable) -> None:
         namespace = _identifier(engine, name).namespace()
         if not catalog.namespaceExists(namespace):
@@ -397,6 +384,11 @@ class IcebergCatalog:
             except Py4JJavaError:  # another worker was quicker
                 if not catalog.namespaceExists(namespace):
                     raise
+
+
+def _described(engine: Engine, name: TargetTable, handle: Any, base: Any, store: Mapping[str, str]) -> IcebergTable:
+    count, _, text = str(table_states(engine).described(base, RECENT)).partition("\n")
+    return IcebergTable(name, engine, handle, base, json.loads(text), int(count), store)
 
 
 def _store(engine: Engine, handle: Any) -> dict[str, str]:
@@ -427,7 +419,7 @@ def publish(table: IcebergTable, updated: Any) -> None:
     One compare-and-set on the metadata file: no other commit can come in between, not even an empty one.  So the
     position that was read before the work still holds when the work becomes visible (invariants 3, 4, 5).
     """
-    table.handle.operations().commit(table.base, updated)
+    table_states(table.engine).publish(table.handle, table.base, updated)
 
 
 def with_staged(table: IcebergTable, fresh: IcebergTable, snapshot: Json, properties: Mapping[str, str | None]) -> Any:
@@ -453,15 +445,15 @@ def with_properties(table: IcebergTable, build: Any, properties: Mapping[str, st
 
 @dataclass(frozen=True)
 class PreparedSnapshot:
-    """A snapshot that is written and not published: the metadata with it."""
+    """A snapshot that is written and not published: the metadata with it.
+
+    snapshot: its id; removed: how many files it takes away.
+    """
 
     table: IcebergTable
     updated: Any
-
-    @property
-    def snapshot(self) -> int:
-        """Its id."""
-        return int(self.updated.currentSnapshot().snapshotId())
+    snapshot: int
+    removed: int
 
     def remove(self) -> None:
         """Its own manifests; what cannot be removed is an orphan, which maintenance removes."""
@@ -492,15 +484,13 @@ def prepared(
         if _is(error, "NoSuchTableException", "IllegalStateException"):  # the latter: another table's UUID
             raise _overtaken(table) from None
         raise
-    update = build(transaction).scanManifestsWith(prompt_executor(table.engine))
-    for key, value in said.items():
-        update.set(key, value)
-    update.commit()
-    updated = transaction.table().operations().current()
-    if properties := kept(int(updated.currentSnapshot().sequenceNumber())):
-        build_on = table.engine.java("org.apache.iceberg.TableMetadata.buildFrom")(updated)
-        updated = with_properties(table, build_on, properties).build()
-    return PreparedSnapshot(table, updated)
+    update, states = build(transaction), table_states(table.engine)
+    # Of a table that is newer than `table` the number would be another; it is refused.
+    properties = json.dumps(kept(table.last_sequence + 1))
+    pool = prompt_executor(table.engine)
+    updated = states.prepared(transaction, update, pool, json.dumps(dict(said)), properties)
+    snapshot, *removed = map(int, str(states.current(updated)).split())
+    return PreparedSnapshot(table, updated, snapshot, sum(removed))
 
 
 def refused(error: Exception) -> bool:

@@ -104,17 +104,13 @@ def commit_directly(
 
 
 def _require_removed(table: IcebergTable, made: PreparedSnapshot, removes: int) -> None:
-    if not removes:
-        return
-    summary = made.updated.currentSnapshot().summary()
-    found = sum(int(summary.get(name) or 0) for name in ("deleted-data-files", "removed-delete-files"))
-    if found < removes:
+    if made.removed < removes:
         made.remove()
         now = table.handle.operations().refresh()
         if now is None or now.metadataFileLocation() != table.base.metadataFileLocation():
             message = f"Another worker committed to {table.name} in the meantime."
             raise TargetConflict(message, table=str(table.name))
-        message = f"A change of {table.name} was to remove {removes} files, and Iceberg found {found} of them."
+        message = f"A change of {table.name} was to remove {removes} files, and Iceberg found {made.removed} of them."
         raise TargetError(message, table=str(table.name))
 
 

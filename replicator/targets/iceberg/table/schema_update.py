@@ -33,7 +33,7 @@ from replicator.targets.iceberg.table.position import SCHEMA_VERSION, as_propert
 from replicator.targets.iceberg.table.type_names import iceberg_type, promotes
 from replicator.targets.iceberg.table.types import from_iceberg, to_iceberg
 from replicator.targets.iceberg.upkeep import dropped_tables
-from replicator.targets.iceberg.upkeep.expiry import CHECKED, METADATA_PROPERTIES
+from replicator.targets.iceberg.upkeep.expiry import CHECKED, MERGED_MANIFESTS, METADATA_PROPERTIES
 
 KEPT = "tidemark.kept-columns"
 PROPERTIES = {
@@ -43,6 +43,7 @@ PROPERTIES = {
     "write.parquet.compression-codec": "zstd",
     "write.metadata.compression-codec": "gzip",
     **METADATA_PROPERTIES,
+    **MERGED_MANIFESTS,
     "write.wap.enabled": "true",  # see commit.py
     "write.delete.granularity": "file",
     f"write.metadata.metrics.column.{SEQUENCE}": "full",

