@@ -46,6 +46,7 @@ _ROWS = frozenset(b"IUD")
 _ANNOUNCING = frozenset(b"RYO")
 _TELLING = frozenset(b"RTM")
 _NOWHERE = (1 << 63) - 1
+_MIN_ROWS, _MAX_BATCHES = 8_000, 4  # rows of a table that make a batch worth its while; batches' rows, of all tables
 LARGE, UNMARKED = 16 << 20, 4 << 20  # bytes: of a last commit that is too much to read again, and of log behind one
 
 
@@ -104,6 +105,7 @@ class Decoder:
         self._known: KnownRelations | None = None
         self._marks: dict[bytes, int] = {}
         self._ordinal = self._waiting_rows = self._waiting_bytes = 0
+        self._spill_at = options.batch_rows  # rows: it is looked whether so many are enough
         self.transaction: CommittedTransaction | None = None
         self._skipping = False
         self._committed_us: int | None = None
@@ -181,8 +183,16 @@ class Decoder:
             self._change(payload)
 
     def _spill(self) -> None:
-        if self._waiting_bytes >= self._options.batch_bytes or self._waiting_rows >= self._options.batch_rows:
-            self.flush()
+        """Later where there are few rows of each of many tables: small batches are dear."""
+        rows, options = self._waiting_rows, self._options
+        if self._waiting_bytes < options.batch_bytes:
+            if rows < self._spill_at:
+                return
+            tables = sum(1 for one in self._rows.values() if one is not None and one.rows)
+            if rows < min(_MAX_BATCHES * options.batch_rows, _MIN_ROWS * tables):
+                self._spill_at = rows + options.batch_rows // 4
+                return
+        self.flush()
 
     # ---- runs
 
@@ -522,6 +532,7 @@ class Decoder:
         if not self._waiting_rows:
             return
         self._waiting_rows = self._waiting_bytes = 0
+        self._spill_at = self._options.batch_rows
         for rows in [rows for rows in self._rows.values() if rows is not None and rows.rows]:
             table = rows.layout.schema.table
             try:

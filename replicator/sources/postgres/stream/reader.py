@@ -45,6 +45,7 @@ from replicator.sources.postgres.xid_snapshot import parsed
 from replicator.sources.shared.date_policy import date_policy
 
 _SETTLE = 0.3  # seconds that rows wait for more at most
+_SETTLE_BEHIND = 2.0  # while a long way of the log is read at once: nothing is fresh before its end
 _BEAT = 0.45
 _BURST = 0.1  # seconds of reading before anything else is looked at
 _STALE = 5.0  # seconds after which a quiet log whose end cannot be read is given something to end with
@@ -229,7 +230,7 @@ class PgOutputReader:
                 yield from self._drain()
             quiet = self._receive(slot, settling=settle is not None and time.monotonic() >= settle)
             if decoder.waiting and settle is None:
-                settle = time.monotonic() + _SETTLE
+                settle = time.monotonic() + (_SETTLE_BEHIND if isinstance(self._stream, Backlog) else _SETTLE)
             if not decoder.in_transaction and settle is not None and (quiet or time.monotonic() >= settle):
                 decoder.boundary()
                 settle = None
