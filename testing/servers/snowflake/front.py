@@ -3,7 +3,7 @@
 What fakesnow lacks, or does otherwise than Snowflake, is added: a definition commits the transaction that it stands in;
 a request is done once, however often its client repeats it; the user's stage and REMOVE; temporary tables under any
 name; renames into another schema; a transaction that conflicts with another one is told so; one that idles is rolled
-back; a password; PUBLIC as the schema of a session; NULL among timestamps; numbers of 38 digits.  It is not Snowflake:
+back; a password; PUBLIC as the schema of a session; NULL among timestamps; numbers of 38 digits; quotation marks in names.  It is not Snowflake:
 it has no roles, no warehouses, and no locks.  Its tables are in memory.
 """
 
@@ -238,6 +238,19 @@ def _keep_wide_numbers() -> None:
     transforms.NUMBER_38_0 = None
 
 
+def _quote_lengths() -> None:
+    """fakesnow writes names of tables and columns into a statement of its own as they are."""
+    from fakesnow import info_schema
+
+    noted = info_schema.insert_text_lengths_sql
+
+    def quoted(catalog: str, schema: str, table: str, lengths: list[tuple[str, int]]) -> Any:
+        names = (one.replace("'", "''") for one in (catalog, schema, table))
+        return noted(*names, [(name.replace("'", "''"), size) for name, size in lengths])
+
+    info_schema.insert_text_lengths_sql = quoted
+
+
 def main() -> None:
     """Serve on a port."""
     tempfile.tempdir = sys.argv[2]  # its stages
@@ -252,6 +265,7 @@ def main() -> None:
     _quote_described()
     _tell_null_times()
     _keep_wide_numbers()
+    _quote_lengths()
     first = server.shared_fs.connect().cursor()
     for sql in (
         f'CREATE DATABASE "{EmbeddedSnowflake.database}"', 'CREATE DATABASE "TIDEMARK_USER"',

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
+import psycopg2.errors
 import pytest
 
 from testing.workload.histories import Maker, Size
@@ -43,7 +44,21 @@ def database(server: EmbeddedPostgresSource, name: str) -> Iterator[Callable[[],
     try:
         yield connect
     finally:
-        execute(server.connect, f"DROP DATABASE {name} (FORCE)")
+        _drop(server, name)
+
+
+def _drop(server: EmbeddedPostgresSource, name: str) -> None:
+    """The server may notice a while after it that a reader of a slot has gone."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            execute(server.connect, f"DROP DATABASE {name} (FORCE)")
+        except psycopg2.errors.ObjectInUse:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return
 
 
 def execute(connect: Callable[[], Any], *statements: str) -> list[tuple[Any, ...]]:
