@@ -1,10 +1,10 @@
 """The server: fakesnow, with what it lacks.
 
-What fakesnow lacks, or does otherwise than Snowflake, is added: a definition commits the transaction that it stands in;
-a request is done once, however often its client repeats it; the user's stage and REMOVE; temporary tables under any
-name; renames into another schema; a transaction that conflicts with another one is told so; one that idles is rolled
-back; a password; PUBLIC as the schema of a session; NULL among timestamps; numbers of 38 digits; quotation marks in names.  It is not Snowflake:
-it has no roles, no warehouses, and no locks.  Its tables are in memory.
+What fakesnow lacks, or does otherwise than Snowflake, is added: a definition commits the transaction that it stands
+in; a request is done once, however often its client repeats it; the user's stage and REMOVE; temporary tables under
+any name; renames into another schema; a transaction that conflicts with another one is told so; one that idles is
+rolled back; a password; PUBLIC as the schema of a session; NULL among timestamps; numbers of 38 digits; quotation
+marks in names.  It is not Snowflake: it has no roles, no warehouses, and no locks.  Its tables are in memory.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ def _keep_wide_numbers() -> None:
 
 
 def _quote_lengths() -> None:
-    """fakesnow writes names of tables and columns into a statement of its own as they are."""
+    """Names of tables and columns come as they are into a statement of fakesnow's own."""
     from fakesnow import info_schema
 
     noted = info_schema.insert_text_lengths_sql
