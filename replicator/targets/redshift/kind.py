@@ -36,7 +36,7 @@ IDENTIFIERS = IdentifierPolicy(
 )
 PROOF = (
     "Preview: tested with Amazon’s own client on a stand-in (PostgreSQL with serializable transactions and without"
-    " keys, and an S3 server), not on Amazon Redshift. Not tested: histories with faults,"
+    " keys, and an S3 server), not on Amazon Redshift. Not tested:"
     " Redshift’s own SQL engine, COPY, IAM roles and logins, TLS to it, serverless, speed and cost."
 )
 NOTES = {
