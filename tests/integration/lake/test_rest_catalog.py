@@ -170,6 +170,20 @@ def test_position_deletes_are_refused_once_the_table_is_of_version_3(
     assert formats == {"PUFFIN"}
 
 
+def test_a_table_that_is_dropped_before_a_merge_is_published_is_a_conflict(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, publish = place.table("dropped_meanwhile"), commit.publish
+
+    def late(*args: Any) -> None:
+        place.target().apply(table, Drop())
+        publish(*args)
+
+    monkeypatch.setattr(commit, "publish", late)
+    with pytest.raises(TargetConflict):
+        place.target().apply(table, place.batch(0, insert(0, 1, "x")))
+
+
 def deletes(place: Place, table: TargetTable) -> list[Any]:
     """Files of deletes that live."""
     reader = RestCatalog("reader", uri=place.front.uri, credential=f"tidemark:{SECRET}",

@@ -57,7 +57,7 @@ _KINDS: Sequence[tuple[tuple[str, ...], Callable[[str], TidemarkError]]] = (
     ),
     (("OutOfMemoryError",), lambda _: SparkUnavailable("Spark ran out of memory.", remedy=_MORE)),
     (
-        ("CommitFailedException", "ValidationException", "AlreadyExistsException"),
+        ("CommitFailedException", "ValidationException", "AlreadyExistsException", "NoSuchTableException"),
         lambda text: TargetConflict(f"Another writer changed the target table: {text}"),
     ),
     (
