@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import SupportsInt
 
 import pyarrow as pa
 
@@ -106,12 +107,13 @@ class RowChanges:
         _changes_read()
         after = Position(change.applied, change.loaded, change.version, change.load, at.mode, item_of(change))
         rows = self._read(change.segments, change.schema, -1, table.mode)
-        place, deleted = self.dialect.place(table.name), 0
+        place = self.dialect.place(table.name)
+        deleted: SupportsInt = 0
         _to_be_staged()
         with published(session):
             if table.mode is not Mode.CHANGELOG:
                 self.positions.move(session, table, after)
-                deleted = session.execute(f"DELETE FROM {place}")
+                deleted = self.dialect.delete_all(session, table.name)
                 inserted = self._load(session, table, rows)
             else:
                 over = session.query(f"SELECT 1 FROM {place} LIMIT 1")
@@ -120,7 +122,7 @@ class RowChanges:
                     marker = changelog.marker(change.applied, change.applied + 1, EventKind.SWEEP)
                     self._load(session, table, [marker])
                 self.positions.move(session, table, after)
-        return "replace", Counts(inserted, 0, deleted)
+        return "replace", Counts(inserted, 0, int(deleted))
 
     def delete_below(self, session: Session, table: OpenTable, change: DeleteBelow) -> Outcome:
         """Rows with a smaller number go, or end."""
@@ -132,9 +134,11 @@ class RowChanges:
         _to_be_staged()
         with published(session):
             self.positions.move(session, table, after)
-            return self._delete_below(session, table, change)
+            outcome = self._delete_below(session, table, change)
+        return outcome()
 
-    def _delete_below(self, session: Session, table: OpenTable, change: DeleteBelow) -> Outcome:
+    def _delete_below(self, session: Session, table: OpenTable, change: DeleteBelow) -> Callable[[], Outcome]:
+        """The outcome is known once the transaction has ended."""
         place, below = self.dialect.place(table.name), self.dialect.literal(change.below)
         sequence, deleted, deleted_at, start, end, current = map(
             self.dialect.quoted, (SEQUENCE, DELETED, DELETED_AT, VALID_FROM, VALID_TO, CURRENT)
@@ -142,16 +146,19 @@ class RowChanges:
         at = self.dialect.literal((change.at or datetime.now(UTC)).astimezone(UTC))
         match table.mode:
             case Mode.MIRROR:
-                return "delete", Counts(deleted=session.execute(f"DELETE FROM {place} WHERE {sequence} < {below}"))
+                deleted_rows = session.execute(f"DELETE FROM {place} WHERE {sequence} < {below}")
+                return lambda: ("delete", Counts(deleted=int(deleted_rows)))
             case Mode.CHANGELOG:
                 marker = changelog.marker(change.upto, change.below, change.operation, change.at)
-                return "append", Counts(session.load(place, marker, table.name))
+                loaded = session.load(place, marker, table.name)
+                return lambda: ("append", Counts(loaded))
             case Mode.SOFT_DELETE:
                 ends = f"{deleted} = TRUE, {deleted_at} = {at} WHERE NOT {deleted}"
             case Mode.HISTORY:
                 last = f"CASE WHEN {start} > {at} THEN {start} ELSE {at} END"
                 ends = f"{end} = {last}, {current} = FALSE WHERE {current}"
-        return "mark", Counts(updated=session.execute(f"UPDATE {place} SET {ends} AND {sequence} < {below}"))
+        updated = session.execute(f"UPDATE {place} SET {ends} AND {sequence} < {below}")
+        return lambda: ("mark", Counts(updated=int(updated)))
 
     def _reserved(self, merging: Merging, parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
         """The first part is given out once it is known whether the transaction will stage others."""
@@ -204,7 +211,7 @@ class RowChanges:
 
     def _fold(self, session: Session, table: OpenTable, change: Merge, after: Position, memory: int) -> Counts:
         """The first part is staged before the transaction begins, so that no lock waits for files and network."""
-        schema, counts = change.schema, Counts()
+        schema = change.schema
         merging = Merging(self.dialect, session, table, schema)
         parts = staged_changes.parts(
             self.storage, change.segments, schema, table.position.applied, memory,
@@ -215,7 +222,8 @@ class RowChanges:
         edits = next(staged, None)
         with published(session):
             self.positions.move(session, table, after)
+            counts = []
             while edits is not None:
-                counts += edits.apply()
+                counts.append(edits.apply())
                 edits = next(staged, None)
-        return counts
+        return sum((one() for one in counts), Counts())

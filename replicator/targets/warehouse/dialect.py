@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, SupportsInt
 
 import pyarrow as pa
 
-from replicator.errors import UnsupportedDdl
+from replicator.errors import TidemarkError, UnsupportedDdl
 from replicator.model.evolution import EvolutionPlan
 from replicator.model.schema import OPERATION, SEQUENCE
 from replicator.model.types import DataType
@@ -25,8 +25,11 @@ Columns = Sequence[tuple[str, DataType]]
 class Session(Protocol):
     """A connection.  Not thread-safe but for `interrupt`.  Every method raises TargetError or TableError."""
 
-    def execute(self, sql: str) -> int:
-        """Returns the number of rows that the statement has put in, changed or deleted."""
+    def execute(self, sql: str) -> SupportsInt:
+        """Returns the number of rows that the statement puts in, changes or deletes.
+
+        Within a transaction it may be one that is known at the transaction's end only.
+        """
         ...
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
@@ -72,6 +75,22 @@ class Dialect(ABC):
     @abstractmethod
     def connect(self) -> Session:
         """Raises TargetError."""
+
+    def require(
+        self, session: Session, found: SupportsInt, wanted: int, error: Callable[[int], TidemarkError]
+    ) -> None:
+        """Of the statement that the session has executed last: so many rows, else the error and no commit.
+
+        It is raised at the transaction's end at the latest.
+        """
+        del session
+        if int(found) != wanted:
+            raise error(int(found))
+
+    def guarded(self, session: Session, condition: str) -> AbstractContextManager[None]:
+        """Definitions of the block are made only while a SELECT has a row, where no lock keeps other workers out."""
+        del session, condition
+        return nullcontext()
 
     # Names, values, types
 
@@ -173,6 +192,11 @@ class Dialect(ABC):
     def rename(self, session: Session, table: TargetTable, new: TargetTable) -> None:
         """To a name that is free."""
 
+    def moved_copy(self, session: Session, table: TargetTable, new: TargetTable) -> bool:
+        """Are both there, as `rename` was ended between copying the one to the other and dropping it?"""
+        del session, table, new
+        return False
+
     def add_column(self, session: Session, table: TargetTable, name: str, kind: DataType) -> None:
         """Null in all rows."""
         session.execute(f"ALTER TABLE {self.place(table)} ADD COLUMN {self.defined(name, kind)}")
@@ -225,26 +249,34 @@ class Dialect(ABC):
     def carry(self, session: Session, table: TargetTable, stage: str, key: Sequence[str], names: Sequence[str]) -> None:
         """Fill columns of the stage with the values of the target's rows under the same keys."""
 
+    def delete_all(self, session: Session, table: TargetTable) -> SupportsInt:
+        """Delete all rows of the target; how many."""
+        return session.execute(f"DELETE FROM {self.place(table)}")
+
     @abstractmethod
-    def delete_matching(self, session: Session, table: TargetTable, stage: str, key: Sequence[str]) -> tuple[int, int]:
+    def delete_matching(
+        self, session: Session, table: TargetTable, stage: str, key: Sequence[str]
+    ) -> tuple[SupportsInt, SupportsInt]:
         """Delete the target's rows under staged keys: how many come back with other values, and how many are gone."""
 
     @abstractmethod
-    def delete_equal(self, session: Session, table: TargetTable, stage: str, names: Sequence[str]) -> int:
+    def delete_equal(self, session: Session, table: TargetTable, stage: str, names: Sequence[str]) -> SupportsInt:
         """Delete one row of the target for each staged one that is equal in all these columns; their number.
 
         Null is equal to null, floats are equal by their bits (every NaN is one).  Of equal rows any goes, as
         `_sequence_num` tells them apart.
         """
 
-    def delete_versions(self, session: Session, table: TargetTable, stage: str, key: Sequence[str]) -> int:
+    def delete_versions(self, session: Session, table: TargetTable, stage: str, key: Sequence[str]) -> SupportsInt:
         """Delete the target's rows that have a staged key and its number; how many."""
         return session.execute(
             f"DELETE FROM {self.place(table)} t WHERE EXISTS"
             f" (SELECT 1 FROM {stage} s WHERE {self.matching([*key, SEQUENCE])})"
         )
 
-    def insert(self, session: Session, table: TargetTable, stage: str, names: Sequence[str], *, marked: bool) -> int:
+    def insert(
+        self, session: Session, table: TargetTable, stage: str, names: Sequence[str], *, marked: bool
+    ) -> SupportsInt:
         """Put staged rows in, where `marked` only those that are not to be deleted; how many."""
         only = f" WHERE {self.quoted(OPERATION)} <> '{DELETE}'" if marked else ""
         listed = self.listed(names)

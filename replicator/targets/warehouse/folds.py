@@ -7,6 +7,7 @@ position, which begins that transaction, says that they are still the same.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,7 +56,8 @@ class StagedEdits(ABC):
     """Edits that lie in staging tables; `apply` makes them, in the transaction that has moved the position."""
 
     @abstractmethod
-    def apply(self) -> Counts: ...
+    def apply(self) -> Callable[[], Counts]:
+        """The counts are known once the transaction has ended."""
 
 
 def stage(merging: Merging, changes: pa.Table, *, emptied: bool) -> StagedEdits:
@@ -104,7 +106,7 @@ class _Newest(StagedEdits):
         does = pa.array(np.repeat([PUT, DELETE], [folded.stays.num_rows, going]), pa.string())
         return cls(merging, merging.stage(rows.append_column(OPERATION, does)), kept)
 
-    def apply(self) -> Counts:
+    def apply(self) -> Callable[[], Counts]:
         dialect, session, table = self.merging.dialect, self.merging.session, self.merging.table.name
         schema = self.merging.schema
         dialect.drop_older(session, table, self.staged, schema.key)
@@ -113,7 +115,7 @@ class _Newest(StagedEdits):
         updated, deleted = dialect.delete_matching(session, table, self.staged, schema.key)
         names = [*schema.names, *self.kept, SEQUENCE]
         put = dialect.insert(session, table, self.staged, names, marked=True)
-        return Counts(put - updated, updated, deleted)
+        return lambda: Counts(int(put) - int(updated), int(updated), int(deleted))
 
 
 @dataclass(frozen=True)
@@ -145,11 +147,11 @@ class _Versions(StagedEdits):
         counts = Counts(kept.new, put.num_rows - kept.new)
         return cls(merging, gone, merging.stage(put), put.column_names, counts)
 
-    def apply(self) -> Counts:
+    def apply(self) -> Callable[[], Counts]:
         dialect, session, table = self.merging.dialect, self.merging.session, self.merging.table
         dialect.delete_versions(session, table.name, self.gone, self.merging.schema.key)
         dialect.insert(session, table.name, self.put, self.names, marked=False)
-        return self.counts
+        return lambda: self.counts
 
 
 @dataclass(frozen=True)
@@ -169,15 +171,16 @@ class _Multiset(StagedEdits):
         needed = removed.num_rows
         return cls(merging, merging.stage(removed) if needed else "", merging.stage(multiset.added), needed)
 
-    def apply(self) -> Counts:
+    def apply(self) -> Callable[[], Counts]:
         dialect, session, table = self.merging.dialect, self.merging.session, self.merging.table.name
         names = self.merging.schema.names
         if self.needed:
             deleted = dialect.delete_equal(session, table, self.removed, names)
-            if lacking := self.needed - deleted:
-                message = (
-                    f"{table} has diverged from its source: {lacking} of {self.needed} rows to delete were not found."
-                )
-                raise TableError(message, table=str(self.merging.schema.table))
+            dialect.require(session, deleted, self.needed, self._diverged)
         added = dialect.insert(session, table, self.added, [*names, SEQUENCE], marked=False)
-        return Counts(added, 0, self.needed)
+        return lambda: Counts(int(added), 0, self.needed)
+
+    def _diverged(self, deleted: int) -> TableError:
+        lacking, table = self.needed - deleted, self.merging.table.name
+        message = f"{table} has diverged from its source: {lacking} of {self.needed} rows to delete were not found."
+        return TableError(message, table=str(self.merging.schema.table))

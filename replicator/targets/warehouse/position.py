@@ -117,8 +117,7 @@ class Positions:
         changed = session.execute(
             f"UPDATE {self._place(table.name)} SET {self._equal(values, ', ')} WHERE {self._equal(before, ' AND ')}"
         )
-        if changed != 1:
-            raise overtaken(table.name)
+        self._dialect.require(session, changed, 1, lambda _: overtaken(table.name))
 
     def rename(self, session: Session, table: OpenTable, new: TargetTable) -> None:
         """The row becomes another table's; locked and compared as by `move`."""

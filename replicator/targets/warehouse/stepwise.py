@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -114,9 +114,15 @@ class MarkedPositions(Positions):
     def swap(self, session: Session, table: TargetTable, old: Row, new: Row) -> None:
         """Compare and set the whole row: TargetConflict where it is not as it was read."""
         values = self._equal({name: new[name] for name in EMPTY}, ", ")
-        before = self._equal({name: old[name] for name in COMPARED}, " AND ")
-        if session.execute(f"UPDATE {self._place(table)} SET {values} WHERE {before}") != 1:
-            raise overtaken(table)
+        changed = session.execute(f"UPDATE {self._place(table)} SET {values} WHERE {self._as_read(old)}")
+        self._dialect.require(session, changed, 1, lambda _: overtaken(table))
+
+    def _as_read(self, row: Row) -> str:
+        return self._equal({name: row[name] for name in COMPARED}, " AND ")
+
+    def unchanged(self, session: Session, table: TargetTable, row: Row) -> AbstractContextManager[None]:
+        """Definitions of the block are made only while the row is as it was read."""
+        return self._dialect.guarded(session, f"SELECT 1 FROM {self._place(table)} WHERE {self._as_read(row)}")
 
     def settled(self, session: Session, table: TargetTable) -> Row | None:
         """The row without a mark of this replicator's."""
@@ -146,7 +152,8 @@ class MarkedPositions(Positions):
                 after = row | {"pending": json.dumps({"steps": steps}) if steps else ""}
                 with self.making(holder):
                     self.swap(holder, table, row, after)
-                    _make(self._dialect, session, table, step)
+                    with self.unchanged(session, table, row):
+                        _make(self._dialect, session, table, step)
                 row = after
 
     def _undo_rename(self, session: Session, table: TargetTable, row: Row, new: TargetTable) -> None:
@@ -156,8 +163,11 @@ class MarkedPositions(Positions):
             if at_new is not None and at_new["pending"] == mark("from", table):
                 self.swap(holder, new, at_new, at_new | EMPTY)
             there = self._dialect.columns(session, table), self._dialect.columns(session, new)
-            if there[0] is None and there[1] is not None:
-                self._dialect.rename(session, new, table)
+            with self.unchanged(session, table, row):
+                if there[0] is None and there[1] is not None:
+                    self._dialect.rename(session, new, table)
+                elif self._dialect.moved_copy(session, table, new):
+                    self._dialect.drop(session, new)
 
     @contextmanager
     def making(self, holder: Session) -> Iterator[None]:
@@ -262,7 +272,8 @@ class StepwiseSchemaChanges:
         with positions.holding() as holder, positions.making(holder):
             positions.swap(holder, name, leaving, leaving | EMPTY)
             positions.swap(holder, new, coming, row)
-            self.dialect.rename(session, name, new)
+            with positions.unchanged(session, name, leaving):
+                self.dialect.rename(session, name, new)
         return True
 
 
