@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from replicator.errors import ConfigurationError
 from replicator.targets.base import Target
+from replicator.targets.bigquery.kind import BIGQUERY
 from replicator.targets.delta.kind import DELTA
 from replicator.targets.iceberg.kind import ICEBERG
 from replicator.targets.kafka.kind import KAFKA
@@ -12,7 +13,9 @@ from replicator.targets.postgres.kind import POSTGRES
 from replicator.targets.redshift.kind import REDSHIFT
 from replicator.targets.snowflake.kind import SNOWFLAKE
 
-KINDS: dict[str, TargetKind] = {kind.name: kind for kind in (ICEBERG, DELTA, POSTGRES, REDSHIFT, SNOWFLAKE, KAFKA)}
+KINDS: dict[str, TargetKind] = {
+    kind.name: kind for kind in (ICEBERG, DELTA, POSTGRES, REDSHIFT, SNOWFLAKE, BIGQUERY, KAFKA)
+}
 DEFAULT = ICEBERG.name
 
 

@@ -2,6 +2,7 @@
 
 from replicator.verification.comparison import compare
 from replicator.verification.model import (
+    BigQueryConfig,
     CatalogConfig,
     DatabaseConfig,
     DeltaConfig,
@@ -19,6 +20,7 @@ from replicator.verification.selection import SelectionLine, absent_tables
 from replicator.verification.source import OpenReader
 
 __all__ = [
+    "BigQueryConfig",
     "CatalogConfig",
     "DatabaseConfig",
     "DeltaConfig",

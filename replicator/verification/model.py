@@ -102,6 +102,19 @@ class SnowflakeConfig:
         """See `TargetTables`."""
         from replicator.verification.snowflake.target import open_table  # noqa: PLC0415 - the vendor's client
 
+@dataclass(frozen=True)
+class BigQueryConfig:
+    """Tables of a Google Cloud project; endpoint: of the API, empty: Google's; credentials: google.auth's."""
+
+    project: str
+    location: str
+    endpoint: str = ""
+    credentials: Any = field(default=None, repr=False)
+
+    def open(self, pair: TablePair) -> PinnedTable:
+        """See `TargetTables`."""
+        from replicator.verification.bigquery.target import open_table  # noqa: PLC0415 - the vendor's client
+
         return open_table(self, pair)
 
 

@@ -1,0 +1,1 @@
+"""The BigQuery target: a dialect of `targets/warehouse/`."""

@@ -1,0 +1,1 @@
+"""Reading BigQuery, with nothing of the pipeline."""
