@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from datetime import date, datetime
 from decimal import Decimal
 from hashlib import blake2b
-from itertools import batched
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -78,7 +78,8 @@ class _Rows:
         schema = pa.schema([pa.field(name, self._types[name]) for name in names])
         with _asking(self._config, self._pair) as client:
             found = client.query(f"SELECT {listed} FROM {place} WHERE {_condition(wanted)}").result()
-            for rows in batched((row.values() for row in found), BATCH_ROWS):
+            values = (row.values() for row in found)
+            while rows := list(islice(values, BATCH_ROWS)):
                 columns = [
                     pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), schema.types, strict=True)
                 ]

@@ -1,0 +1,1 @@
+"""BigQuery for tests: its REST API, played by DuckDB."""
