@@ -29,6 +29,7 @@ from webapp.installation import catalog_database
 
 if TYPE_CHECKING:
     from testing.servers.azure import EmbeddedAzure
+    from testing.servers.bigquery.embedded import EmbeddedBigQuery
     from testing.servers.gcs import EmbeddedGcs
     from testing.servers.glue import EmbeddedGlue
     from testing.servers.hive import EmbeddedHive
@@ -277,6 +278,14 @@ def snowflake_server() -> Iterator[EmbeddedSnowflake]:
     from testing.servers.snowflake.embedded import EmbeddedSnowflake
 
     yield from _while_it_runs(EmbeddedSnowflake(HOME / "snowflake"))
+
+
+@pytest.fixture(scope="session")
+def bigquery_server() -> Iterator[EmbeddedBigQuery]:
+    """A live stand-in for BigQuery."""
+    from testing.servers.bigquery.embedded import EmbeddedBigQuery
+
+    yield from _while_it_runs(EmbeddedBigQuery(HOME / "bigquery"))
 
 
 @pytest.fixture(scope="session")

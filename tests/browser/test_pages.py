@@ -49,6 +49,7 @@ def pages(made: Installation) -> list[str]:
         "/destinations/new/?kind=postgres",
         "/destinations/new/?kind=redshift",
         "/destinations/new/?kind=snowflake",
+        "/destinations/new/?kind=bigquery",
         "/destinations/guide/kafka/",
         "/account/tokens/",
         "/users/",

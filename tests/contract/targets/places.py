@@ -27,6 +27,7 @@ from tests.staged import Row
 if TYPE_CHECKING:
     from replicator.targets.iceberg.jvm.session import SparkConfig
     from testing.servers.azure import EmbeddedAzure
+    from testing.servers.bigquery.embedded import EmbeddedBigQuery
     from testing.servers.gcs import EmbeddedGcs
     from testing.servers.glue import EmbeddedGlue
     from testing.servers.hive import EmbeddedHive
@@ -370,6 +371,25 @@ def snowflake(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
     return TargetPlace(kind, storage, worker, read, folder.name)
 
 
+def bigquery(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
+    """BigQuery as its stand-in plays it, read by the vendor's client."""
+    server: EmbeddedBigQuery = request.getfixturevalue("bigquery_server")
+    storage, kind, lake = Storage(f"file://{folder}/staging"), target_kind("bigquery"), None
+
+    def read(table: TargetTable, schema: TableSchema, mode: Mode) -> Counter[Row]:
+        there = {Mode.SOFT_DELETE: f"NOT {DELETED}", Mode.HISTORY: CURRENT}.get(mode, "TRUE")
+        names = ", ".join(f"`{name}`" for name in schema.names)
+        place = f"`{server.project}`.`{table.namespace}`.`{table.name}`"
+        with closing(server.client()) as client:
+            found = client.query(f"SELECT {names} FROM {place} WHERE {there}").result()
+            return Counter(tuple(row.values()) for row in found)
+
+    def worker(replicator: str) -> Target:
+        return kind.open(Opening(lake, lake, storage, replicator, server.settings, "mysql"))  # type: ignore[arg-type]
+
+    return TargetPlace(kind, storage, worker, read, kind.identifiers.legal(folder.name))
+
+
 def postgres_stepwise(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
     """A server in which each definition commits by itself."""
     from tests.integration.warehouse.stepwise import stepwise_target
@@ -398,5 +418,6 @@ PLACES: Mapping[str, Callable[[pytest.FixtureRequest, Path], TargetPlace]] = {
     "redshift": redshift,
     "postgres_stepwise": postgres_stepwise,
     "snowflake": snowflake,
+    "bigquery": bigquery,
     "duckdb": duckdb_tables,
 }
