@@ -106,7 +106,7 @@ class _Probe:
     def remove(self) -> None:
         with suppress(Exception):
             self.session.client.delete_dataset(
-                self.table.namespace, delete_contents=True, not_found_ok=True, retry=RETRY, timeout=60
+                self.table.namespace, delete_contents=True, not_found_ok=True, retry=None, timeout=30
             )
 
 

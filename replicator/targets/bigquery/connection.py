@@ -19,7 +19,7 @@ from typing import Any, SupportsInt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from google.api_core.client_info import ClientInfo
-from google.api_core.exceptions import Conflict, GoogleAPICallError, NotFound
+from google.api_core.exceptions import Conflict, GoogleAPICallError, NotFound, RetryError, ServerError
 from google.api_core.retry import Retry
 from google.cloud import bigquery
 from google.cloud.bigquery.retry import DEFAULT_RETRY
@@ -173,8 +173,8 @@ class BigQuerySession:
             if waiting.statements:
                 with self._asking():
                     job = self._scripted(waiting, ["COMMIT TRANSACTION;", waiting.counted()])
-                    ((*counts,),) = job.result(retry=RETRY, job_retry=None, timeout=REQUEST_SECONDS)
-                for one, count in zip(waiting.statements, counts, strict=True):
+                    (counts,) = job.result(retry=RETRY, job_retry=None, timeout=REQUEST_SECONDS)
+                for one, count in zip(waiting.statements, counts.values(), strict=True):
                     one.count.value = int(count or 0)
         finally:
             self._transaction = None
@@ -302,7 +302,7 @@ class BigQuerySession:
             return begun(name)
         except Conflict:
             return self.client.get_job(name, retry=EXISTS, timeout=REQUEST_SECONDS)
-        except (GoogleAPICallError, OSError):
+        except (RetryError, ServerError, OSError):
             with suppress(NotFound):
                 return self.client.get_job(name, retry=RETRY, timeout=REQUEST_SECONDS)
             raise
@@ -313,7 +313,7 @@ class BigQuerySession:
             self._pause(seconds)
             seconds = min(seconds * 1.5, most)
             job.reload(retry=RETRY, timeout=REQUEST_SECONDS)
-        if (error := job.exception(retry=RETRY, timeout=REQUEST_SECONDS)) is not None:
+        if (error := job.exception(timeout=REQUEST_SECONDS)) is not None:
             raise error
         return job
 

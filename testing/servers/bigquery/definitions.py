@@ -66,7 +66,7 @@ class Definitions:
             if tree.args.get("exists"):
                 return
             raise Refusal("duplicate", f"Already Exists: Table {self._tables.named(place)}")
-        by = [one.name for one in tree.find_all(exp.ClusterProperty) for one in one.expressions]
+        by = [column.name for one in tree.find_all(exp.ClusterProperty) for column in one.expressions]
         if clone := tree.args.get("clone"):
             self._copy(self._place(clone.this), place, labels)
             return

@@ -13,8 +13,6 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable
-from email import message_from_bytes
-from email.policy import HTTP
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -45,7 +43,7 @@ class Service:
         self.uploads: dict[str, tuple[Answer, bytearray]] = {}
         self.public_key, self.address = public_key, address
         self.troubles = dict.fromkeys(("lost", "refused", "unavailable", "limited"), 0)
-        self.requests: list[str] = []
+        self.hangs_until = 0.0
 
     def token(self, form: dict[str, str]) -> Answer:
         """For an assertion that the account's key has signed."""
@@ -67,7 +65,7 @@ class Service:
             case "cancel":
                 self.jobs.cancel_all()
             case "hang":
-                time.sleep(float(params["seconds"]))
+                self.hangs_until = time.monotonic() + float(params["seconds"])
             case "conflict":
                 self.jobs.conflicts += times
             case "fail":
@@ -92,6 +90,7 @@ class Handler(BaseHTTPRequestHandler):
     """One connection."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     service: Service
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
@@ -107,10 +106,11 @@ class Handler(BaseHTTPRequestHandler):
         self.params = dict(parse_qsl(parts.query))
         self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         path = parts.path.rstrip("/")
-        jobs = self.command == "POST" and path.endswith("/jobs")
+        jobs = (self.command == "POST" and path.endswith("/jobs")) or path.startswith("/resumable/")
         if path.startswith("/trouble/"):
             self._send(200, self.service.trouble(path.rpartition("/")[2], self.params))
             return
+        time.sleep(max(0.0, self.service.hangs_until - time.monotonic()))
         if path != "/token" and self.service.met("refused"):
             self.close_connection = True
             return
@@ -165,23 +165,30 @@ class Handler(BaseHTTPRequestHandler):
     def _upload(self, path: str) -> Answer | None:
         service = self.service
         if self.params.get("uploadType") == "multipart":
-            kind = f"Content-Type: {self.headers['Content-Type']}\r\n\r\n".encode()
-            first, second = message_from_bytes(kind + self.body, policy=HTTP).iter_parts()
-            return service.jobs.begin(json.loads(first.get_payload(decode=True)), second.get_payload(decode=True))
+            first, second = self._parts()
+            return service.jobs.begin(json.loads(first), second)
         if self.command == "POST":
             name = uuid.uuid4().hex
             service.uploads[name] = self._json, bytearray()
             self._send(200, {}, {"Location": f"{service.address}/resumable/{name}"})
             return None
         sent, data = service.uploads[path.rpartition("/")[2]]
-        match = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+|\*)", self.headers["Content-Range"])
+        match = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)", self.headers["Content-Range"])
         assert match is not None
-        del data[int(match[1]) :]
-        data += self.body
-        if match[3] == "*" or len(data) < int(match[3]):
+        if match[1]:
+            del data[int(match[1]) :]
+            data += self.body
+        if match[2] == "*" or len(data) < int(match[2]):
             self._send(308, {}, {"Range": f"bytes=0-{len(data) - 1}"})
             return None
         return service.jobs.begin(sent, bytes(data))
+
+    def _parts(self) -> list[bytes]:
+        """Of a multipart body."""
+        match = re.search(r'boundary="?([^";]+)', self.headers["Content-Type"])
+        assert match is not None
+        parts = self.body.split(b"--" + match[1].encode())[1:-1]
+        return [part.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n") for part in parts]
 
     # The API
 
@@ -275,12 +282,18 @@ ROUTES = [
 ]
 
 
+class Server(ThreadingHTTPServer):
+    """A thread for each connection."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+
 def main() -> None:
     """Arguments: port, and the folder that has the account's public key."""
     port, folder = int(sys.argv[1]), Path(sys.argv[2])
     Handler.service = Service((folder / "account.pem").read_bytes(), f"http://{LOOPBACK}:{port}")
-    ThreadingHTTPServer.daemon_threads = True
-    with ThreadingHTTPServer((LOOPBACK, port), Handler) as server:
+    with Server((LOOPBACK, port), Handler) as server:
         server.serve_forever()
 
 

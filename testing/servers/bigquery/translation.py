@@ -53,7 +53,8 @@ def translated(
         if isinstance(node, exp.JSONFormat):
             return exp.Anonymous(this="to_json_string_", expressions=[node.this])
         if isinstance(node, exp.Column) and not node.table and node.name in variables:
-            return exp.convert(variables[node.name])
+            value = exp.convert(variables[node.name])
+            return exp.alias_(value, node.name) if isinstance(node.parent, exp.Select) else value
         return node
 
     tree = tree.copy().transform(changed)

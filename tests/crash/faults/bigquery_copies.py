@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import threading
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -54,6 +55,13 @@ class BigQueryCopies(PostgresCopies):
     def _trouble(self, what: str, said: str = "") -> None:
         with suppress(OSError):
             urlopen(Request(f"{self.bigquery.endpoint}/trouble/{what}?{said}", method="POST"), timeout=10).close()
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """What has been ordered and not met yet is over, too."""
+        with super().quiet():
+            self._trouble("none")
+            yield
 
     def _stop(self) -> None:
         self.bigquery.stop()
