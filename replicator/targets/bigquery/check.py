@@ -90,7 +90,8 @@ class _Probe:
             changed = self.session.execute(f"UPDATE {self._place} SET v = 'y' WHERE id = 1")
             deleted = self.session.execute(f"DELETE FROM {self._place} WHERE id = 2")
         if (int(changed), int(deleted)) != (1, 1):
-            raise TargetError(f"A transaction changed {int(changed)} and deleted {int(deleted)} rows instead of 1 and 1.")
+            told = f"A transaction changed {int(changed)} and deleted {int(deleted)} rows instead of 1 and 1."
+            raise TargetError(told, remedy="Report it with the location.")
         return "Rows can be changed and deleted in a transaction."
 
     def _alter(self) -> str:

@@ -202,7 +202,7 @@ class BigQuerySession:
     def upload(self, table: TargetTable, rows: pa.Table) -> str:
         """Rows in a staging table of their own, in the dataset of `table`; its place."""
         check_values(rows, str(table))
-        fields = [schema_field(name, type_of(kind)) for name, kind in zip(rows.column_names, rows.schema.types, strict=True)]
+        fields = [schema_field(one.name, type_of(one.type)) for one in rows.schema]
         one = f"{self._to.project}.{table.namespace}.{STAGE}{uuid.uuid4().hex}"
         made = bigquery.Table(one, schema=fields)
         made.expires = datetime.now(UTC) + STAGE_LIFETIME

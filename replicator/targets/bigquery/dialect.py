@@ -236,12 +236,13 @@ class BigQueryDialect(Dialect):
         values = ", ".join(f"{one} AS v{number}" for number, one in enumerate(told))
         digest = f"FARM_FINGERPRINT(TO_JSON_STRING([{', '.join(f'TO_JSON_STRING({one})' for one in told)}]))"
         numbered = f"ROW_NUMBER() OVER (PARTITION BY {', '.join(told)}"
-        same = " AND ".join(f"(t.v{one} = s.v{one} OR (t.v{one} IS NULL AND s.v{one} IS NULL))" for one in range(len(told)))
+        pairs = ((f"t.v{number}", f"s.v{number}") for number in range(len(told)))
+        same = " AND ".join(f"({one} = {other} OR ({one} IS NULL AND {other} IS NULL))" for one, other in pairs)
         place = self.place(table)
         return session.execute(
-            f"DELETE FROM {place} WHERE {SEQUENCE} IN (SELECT t.q FROM (SELECT {values}, {digest} AS h, {SEQUENCE} AS q,"
-            f" {numbered} ORDER BY {SEQUENCE}) AS n FROM {place}) t JOIN (SELECT {values}, {digest} AS h,"
-            f" {numbered}) AS n FROM {stage}) s ON t.h = s.h AND t.n = s.n WHERE {same})"
+            f"DELETE FROM {place} WHERE {SEQUENCE} IN (SELECT t.q FROM"
+            f" (SELECT {values}, {digest} AS h, {SEQUENCE} AS q, {numbered} ORDER BY {SEQUENCE}) AS n FROM {place}) t"
+            f" JOIN (SELECT {values}, {digest} AS h, {numbered}) AS n FROM {stage}) s ON t.h = s.h AND t.n = s.n WHERE {same})"
         )
 
     def held(self, session: Session, table: TargetTable, keys: pa.Table, fields: pa.Schema) -> pa.Table:

@@ -36,6 +36,7 @@ QUOTA = (
     "Retried automatically. Raise the seconds between commits, or the quota in the Google Cloud console under"
     " IAM & Admin, Quotas."
 )
+SLOTS = "Retried automatically. Reserve more slots."
 BILLING = "Link the project to a billing account: transactions need one."
 SERVICE = "bigquery.googleapis.com"
 Meaning = tuple[type[TidemarkError], str, str]
@@ -56,10 +57,10 @@ _REASONS: Mapping[str, Meaning] = {
     "blocked": (TargetError, "has blocked the project for a while", QUOTA),
     "duplicate": (TargetConflict, "has the object already, which another worker has made", AGAIN),
     "notFound": (TargetError, "has no such object", TEST),
-    "resourcesExceeded": (TargetError, "lacks resources for the statement", "Reserve more slots. Retried automatically."),
+    "resourcesExceeded": (TargetError, "lacks resources for the statement", SLOTS),
     "responseTooLarge": (TargetError, "has too large an answer", AGAIN),
     "stopped": (TargetError, "cancelled the statement", AGAIN),
-    "timeout": (TargetError, "cancelled a statement that took too long", "Reserve more slots. Retried automatically."),
+    "timeout": (TargetError, "cancelled a statement that took too long", SLOTS),
     "resourceInUse": (TargetConflict, "has another change of the object under way", AGAIN),
 }  # fmt: skip
 _CODES: Mapping[int, str] = {

@@ -72,7 +72,7 @@ class Definitions:
             return
         if over and place in self._tables.tables:
             if self._tables.tables[place].clustering != by:
-                raise Refusal("invalidQuery", "Cannot replace a table with a different clustering spec. Instead, DROP it.")
+                raise Refusal("invalidQuery", "Cannot replace a table with a different clustering spec.")
             self._tables.drop(place)
         if tree.expression is None or not isinstance(tree.expression, exp.Query):
             self._tables.make(place, [field_of(one) for one in tree.this.expressions], clustering=by, labels=labels)
@@ -169,8 +169,7 @@ class Definitions:
         old = table.fields[index]
         new = shown_field(field_of(exp.ColumnDef(this=exp.to_identifier(name), kind=action.args["dtype"])))
         if not _widens(old, new):
-            raise Refusal("invalidQuery", f"ALTER TABLE ALTER COLUMN SET DATA TYPE requires that the existing type {old}"
-                f" is assignable to the new type {new}")  # fmt: skip
+            raise Refusal("invalidQuery", f"The existing column type {old} is not assignable to the new type {new}")
         self._cursor.execute(
             f"ALTER TABLE {table.physical} ALTER COLUMN {quoted(name)} SET DATA TYPE {duck_type(new)}"
         )

@@ -5,12 +5,11 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Callable
-from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 PLAIN: list[tuple[Callable[[pa.DataType], bool], str]] = [
     (pa.types.is_boolean, "BOOLEAN"), (pa.types.is_integer, "INTEGER"), (pa.types.is_floating, "FLOAT"),
     (pa.types.is_string, "STRING"), (pa.types.is_large_string, "STRING"), (pa.types.is_binary, "BYTES"),
@@ -54,4 +53,6 @@ def _text(value: Any) -> str:
         return repr(value) if math.isfinite(value) else f"{'-' if value < 0 else ''}Infinity"
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    return value.isoformat() if hasattr(value, "isoformat") else f"{value:f}" if hasattr(value, "as_tuple") else str(value)
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)

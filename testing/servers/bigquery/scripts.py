@@ -114,7 +114,7 @@ class Run:
         definition = Definitions(self.tables, self._cursor, self._translated)
         if definition.makes(sql):
             if self._open:
-                raise Refusal("invalidQuery", "DDL statements that affect permanent entities are not supported in a transaction")
+                raise Refusal("invalidQuery", "DDL of permanent entities is not supported in a transaction")
             definition.make(sql)
             return Outcome(kind="DDL")
         tree = parsed(sql)
@@ -150,7 +150,8 @@ class Run:
         with self.tables.lock:
             if not self._open:
                 if not self.tables.ended.wait_for(lambda: table.changed_by in ("", self.job), WAIT_SECONDS):
-                    raise Refusal("invalidQuery", f"Could not serialize access to table {place} due to concurrent update")
+                    text = f"Could not serialize access to table {place} due to concurrent update"
+                    raise Refusal("invalidQuery", text)
             elif table.changed_by not in ("", self.job) or self._seen.get(table.physical, -1) != table.changes:
                 raise conflict(place)
             table.changed_by = self.job

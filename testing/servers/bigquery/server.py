@@ -260,7 +260,10 @@ class Handler(BaseHTTPRequestHandler):
         return self.service.jobs.listed((dataset, name), self.params)
 
 
-def _route(method: str, path: str, does: Callable[..., Answer | None]) -> tuple[re.Pattern[str], str, Callable[..., Any]]:
+Route = tuple[re.Pattern[str], str, Callable[..., Answer | None]]
+
+
+def _route(method: str, path: str, does: Callable[..., Answer | None]) -> Route:
     return re.compile("/bigquery/v2/projects/([^/]+)" + path.replace("{}", "([^/]+)")), method, does
 
 

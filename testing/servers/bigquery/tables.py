@@ -86,7 +86,7 @@ class Tables:
     def dataset(self, name: str) -> dict[str, Any]:
         """Refusal where there is none."""
         if name not in self.datasets:
-            raise Refusal("notFound", f"Not found: Dataset {self.project}:{name} was not found in location {self.location}")
+            raise self._missing(f"Dataset {self.project}:{name}")
         return self.datasets[name]
 
     def find(self, place: Place) -> Table:
@@ -98,8 +98,11 @@ class Tables:
                 self.drop(place)
                 found = None
             if found is None:
-                raise Refusal("notFound", f"Not found: Table {self.named(place)} was not found in location {self.location}")
+                raise self._missing(f"Table {self.named(place)}")
             return found
+
+    def _missing(self, what: str) -> Refusal:
+        return Refusal("notFound", f"Not found: {what} was not found in location {self.location}")
 
     def make_dataset(self, name: str, location: str) -> dict[str, Any]:
         with self.lock:
