@@ -44,20 +44,18 @@ def translated(
     if isinstance(tree, WITH_WHERE) and not tree.args.get("where"):
         raise Refusal("invalidQuery", f"{type(tree).__name__.upper()} must have a WHERE clause")
     _check_windows(tree, find)
+    tree = tree.copy()
     names = {one.alias_or_name.lower() for one in tree.find_all(exp.CTE)}
-
-    def changed(node: exp.Expression) -> exp.Expression:
-        if isinstance(node, exp.Table) and not (not node.db and node.name.lower() in names):
-            alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name, quoted=True))
-            return exp.Table(this=exp.to_identifier(find(node).physical), alias=alias)
-        if isinstance(node, exp.JSONFormat):
-            return exp.Anonymous(this="to_json_string_", expressions=[node.this])
-        if isinstance(node, exp.Column) and not node.table and node.name in variables:
-            value = exp.convert(variables[node.name])
-            return exp.alias_(value, node.name) if isinstance(node.parent, exp.Select) else value
-        return node
-
-    tree = tree.copy().transform(changed)
+    for table in list(tree.find_all(exp.Table)):
+        if table.db or table.name.lower() not in names:
+            alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name, quoted=True))
+            table.replace(exp.Table(this=exp.to_identifier(find(table).physical), alias=alias))
+    for text in list(tree.find_all(exp.JSONFormat)):
+        text.replace(exp.Anonymous(this="to_json_string_", expressions=[text.this]))
+    for column in list(tree.find_all(exp.Column)):
+        if not column.table and column.name in variables:
+            value = exp.convert(variables[column.name])
+            column.replace(exp.alias_(value, column.name) if isinstance(column.parent, exp.Select) else value)
     if isinstance(tree, exp.Insert) and isinstance(tree.this, exp.Schema):
         tree.this.this.set("alias", None)
     return tree.sql("duckdb")
