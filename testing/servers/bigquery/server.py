@@ -27,6 +27,7 @@ from testing.servers.bigquery.tables import Tables, check_clustering
 from webapp.embedded.ports import LOOPBACK
 
 TOKEN_SECONDS = 3600
+AUDIENCE = "https://oauth2.googleapis.com/token"  # of every assertion, wherever it is sent
 Answer = dict[str, Any]
 
 
@@ -48,11 +49,11 @@ class Service:
     def token(self, form: dict[str, str]) -> Answer:
         """For an assertion that the account's key has signed."""
         try:
-            said = jwt.decode(form.get("assertion", ""), certs=self.public_key, audience=f"{self.address}/token")
-        except ValueError as error:
-            raise Refusal("authError", f"invalid_grant: {error}") from None
+            said = jwt.decode(form.get("assertion", ""), certs=self.public_key, audience=AUDIENCE)
+        except ValueError:
+            raise Refusal("authError", "Invalid JWT Signature.") from None
         if said["iss"] != ACCOUNT or "bigquery" not in said.get("scope", ""):
-            raise Refusal("authError", "invalid_grant: account not found")
+            raise Refusal("authError", "Invalid grant: account not found")
         token = uuid.uuid4().hex
         self.tokens.add(token)
         return {"access_token": token, "expires_in": TOKEN_SECONDS, "token_type": "Bearer"}
@@ -117,7 +118,8 @@ class Handler(BaseHTTPRequestHandler):
         try:
             answer = self._answer(path, jobs=jobs)
         except Refusal as error:
-            self._send(error.status, error.body)
+            grant = {"error": "invalid_grant", "error_description": error.message}  # as OAuth has it
+            self._send(400 if path == "/token" else error.status, grant if path == "/token" else error.body)
         except Exception as error:  # noqa: BLE001 - a test sees what has failed here
             traceback.print_exc()
             self._send(500, Refusal("internalError", f"The stand-in failed: {error}").body)
