@@ -21,10 +21,10 @@ import psutil
 
 from tests import java
 from tests.crash.delta_lake import DeltaLake
+from tests.crash.faults.bigquery_copies import BigQueryCopies
 from tests.crash.faults.catalog import GlueLake, RestLake
 from tests.crash.faults.lake import Lake
 from tests.crash.faults.postgres_copies import PostgresCopies, RedshiftCopies
-from tests.crash.faults.bigquery_copies import BigQueryCopies
 from tests.crash.faults.snowflake_copies import SnowflakeCopies
 from tests.crash.faults.store import S3Store
 from tests.crash.sources import SOURCES, SourceUnderTest, copied
@@ -36,6 +36,7 @@ LEASE_SECONDS = 2.0
 LIVES_PER_SPARK = 60
 START_SECONDS = 120.0
 LOOK_SECONDS = 20.0  # for statements that hang
+COPIES = {one.kind: one for one in (PostgresCopies, RedshiftCopies, SnowflakeCopies, BigQueryCopies)}
 STORES = {"glue": "s3"}  # of catalogs that have one only
 
 
@@ -263,14 +264,8 @@ class Stand:
         self._keeper.shutdown()
 
     def _lake(self, catalog: str, store: S3Store | None) -> Lake | PostgresCopies | None:
-        if catalog == "postgres":
-            return PostgresCopies(self.folder / "copies", self._breaking)
-        if catalog == "redshift":
-            return RedshiftCopies(self.folder / "copies", self._breaking)
-        if catalog == "snowflake":
-            return SnowflakeCopies(self.folder / "copies", self._breaking)
-        if catalog == "bigquery":
-            return BigQueryCopies(self.folder / "copies", self._breaking)
+        if catalog in COPIES:
+            return COPIES[catalog](self.folder / "copies", self._breaking)
         if catalog == "delta":
             return DeltaLake(self.folder / "delta", self._breaking, store)
         if catalog == "rest":

@@ -141,10 +141,8 @@ class BigQuerySession:
         """See `Session`.  Within a transaction: what its statements so far would have made of the rows."""
         waiting = self._transaction
         with self._asking():
-            if waiting is None or not waiting.statements:
-                job = self._run(sql)
-            else:  # a script that ends without COMMIT is rolled back
-                job = self._scripted(waiting, [f"{sql};"])
+            # A script that ends without COMMIT is rolled back.
+            job = self._scripted(waiting, [f"{sql};"]) if waiting and waiting.statements else self._run(sql)
             rows = job.result(retry=RETRY, job_retry=None, timeout=REQUEST_SECONDS)
             return [tuple(row.values()) for row in rows]
 

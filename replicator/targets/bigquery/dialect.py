@@ -55,9 +55,7 @@ class BigQueryDialect(Dialect):
             self._login = session.login
         return session
 
-    def require(
-        self, session: Session, found: SupportsInt, wanted: int, error: Callable[[int], TidemarkError]
-    ) -> None:
+    def require(self, session: Session, found: SupportsInt, wanted: int, error: Callable[[int], TidemarkError]) -> None:
         _own(session).require(found, wanted, error)
 
     @contextmanager
@@ -241,8 +239,10 @@ class BigQueryDialect(Dialect):
         place = self.place(table)
         return session.execute(
             f"DELETE FROM {place} WHERE {SEQUENCE} IN (SELECT t.q FROM"
-            f" (SELECT {values}, {digest} AS h, {SEQUENCE} AS q, {numbered} ORDER BY {SEQUENCE}) AS n FROM {place}) t"
-            f" JOIN (SELECT {values}, {digest} AS h, {numbered}) AS n FROM {stage}) s ON t.h = s.h AND t.n = s.n WHERE {same})"
+            f" (SELECT {values}, {digest} AS h, {SEQUENCE} AS q, {numbered} ORDER BY {SEQUENCE}) AS n"
+            f" FROM {place}) t"
+            f" JOIN (SELECT {values}, {digest} AS h, {numbered}) AS n FROM {stage}) s"
+            f" ON t.h = s.h AND t.n = s.n WHERE {same})"
         )
 
     def held(self, session: Session, table: TargetTable, keys: pa.Table, fields: pa.Schema) -> pa.Table:

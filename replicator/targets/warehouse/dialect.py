@@ -76,9 +76,7 @@ class Dialect(ABC):
     def connect(self) -> Session:
         """Raises TargetError."""
 
-    def require(
-        self, session: Session, found: SupportsInt, wanted: int, error: Callable[[int], TidemarkError]
-    ) -> None:
+    def require(self, session: Session, found: SupportsInt, wanted: int, error: Callable[[int], TidemarkError]) -> None:
         """Of the statement that the session has executed last: so many rows, else the error and no commit.
 
         It is raised at the transaction's end at the latest.

@@ -170,9 +170,7 @@ class Definitions:
         new = shown_field(field_of(exp.ColumnDef(this=exp.to_identifier(name), kind=action.args["dtype"])))
         if not _widens(old, new):
             raise Refusal("invalidQuery", f"The existing column type {old} is not assignable to the new type {new}")
-        self._cursor.execute(
-            f"ALTER TABLE {table.physical} ALTER COLUMN {quoted(name)} SET DATA TYPE {duck_type(new)}"
-        )
+        self._cursor.execute(f"ALTER TABLE {table.physical} ALTER COLUMN {quoted(name)} SET DATA TYPE {duck_type(new)}")
         table.fields[index] = new | {"name": old["name"]}
 
     def _index(self, table: Table, name: str) -> int | None:

@@ -17,7 +17,6 @@ from testing.servers.bigquery.results import field_of_arrow, rows_of
 from testing.servers.bigquery.scripts import Outcome, Run
 from testing.servers.bigquery.tables import COLUMN, Place, Table, Tables, now, quoted
 
-
 PAGE = 5000  # rows
 # What the types of a Parquet file become in columns.
 TAKEN = {
@@ -149,10 +148,7 @@ class Jobs:
     def _do(self, job: Job, data: bytes | None) -> None:
         try:
             if "query" in job.configuration:
-                query = job.configuration["query"]
-                if query.get("useLegacySql") is not False:
-                    raise Refusal("invalidQuery", "Legacy SQL is not played here")
-                job.outcome = job.run.run(query["query"])
+                job.outcome = self._query(job)
             else:
                 self._load(job.configuration["load"], data or b"")
         except Refusal as error:
@@ -160,6 +156,12 @@ class Jobs:
         except Exception as error:  # noqa: BLE001 - a test sees what has failed here
             job.error = Refusal("internalError", f"The stand-in failed: {type(error).__name__}: {error}")
         job.ended.set()
+
+    def _query(self, job: Job) -> Outcome:
+        query = job.configuration["query"]
+        if query.get("useLegacySql") is not False:
+            raise Refusal("invalidQuery", "Legacy SQL is not played here")
+        return job.run.run(query["query"])
 
     def _load(self, load: dict[str, Any], data: bytes) -> None:
         """All rows of a Parquet file, or none."""

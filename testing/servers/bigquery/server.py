@@ -138,7 +138,7 @@ class Handler(BaseHTTPRequestHandler):
             raise Refusal("backendError", "The service is currently unavailable.")
         if jobs and self.service.met("limited"):
             raise Refusal("rateLimitExceeded", "Exceeded rate limits: too many concurrent queries")
-        if path.startswith("/upload/") or path.startswith("/resumable/"):
+        if path.startswith(("/upload/", "/resumable/")):
             return self._upload(path)
         for pattern, method, does in ROUTES:
             if method == self.command and (match := pattern.fullmatch(path)):

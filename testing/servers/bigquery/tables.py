@@ -41,6 +41,11 @@ MACROS = (
 Place = tuple[str, str]  # dataset, table
 
 
+def now() -> int:
+    """Milliseconds since 1970."""
+    return int(time.time() * 1000)
+
+
 @dataclass
 class Table:
     """fields: of its columns, as the API has them; physical: its name in DuckDB; changes: of its rows so far."""
@@ -50,8 +55,8 @@ class Table:
     clustering: list[str] = field(default_factory=list)
     labels: dict[str, str] = field(default_factory=dict)
     expires: int | None = None  # milliseconds since 1970
-    created: int = field(default_factory=lambda: now())
-    modified: int = field(default_factory=lambda: now())
+    created: int = field(default_factory=now)
+    modified: int = field(default_factory=now)
     etag: str = field(default_factory=lambda: uuid.uuid4().hex)
     changes: int = 0
     changed_by: str = ""  # the job whose transaction has changed rows and has not ended
@@ -221,8 +226,3 @@ def duck_type(one: dict[str, Any]) -> str:
 
 def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def now() -> int:
-    """Milliseconds since 1970."""
-    return int(time.time() * 1000)

@@ -37,9 +37,7 @@ def place_of(table: exp.Table, project: str) -> Place:
     return table.db, table.name
 
 
-def translated(
-    tree: exp.Expression, find: Callable[[exp.Table], Table], variables: Mapping[str, Any]
-) -> str:
+def translated(tree: exp.Expression, find: Callable[[exp.Table], Table], variables: Mapping[str, Any]) -> str:
     """For DuckDB.  find: the table of a name."""
     if isinstance(tree, WITH_WHERE) and not tree.args.get("where"):
         raise Refusal("invalidQuery", f"{type(tree).__name__.upper()} must have a WHERE clause")

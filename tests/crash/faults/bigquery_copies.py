@@ -1,4 +1,6 @@
-"""BigQuery's stand-in, which has the copies of all histories, what goes wrong with it, and a reader of witness tables."""
+"""BigQuery's stand-in, which has the copies of all histories, what goes wrong with it, and a reader of witness
+tables.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +51,8 @@ class BigQueryCopies(PostgresCopies):
 
     def _make(self, what: str, chance: random.Random) -> None:
         """Answers are lost, requests refused, jobs fail, transactions conflict, tokens expire."""
-        said = {"times": chance.randint(1, 3), "reason": chance.choice(REASONS), "seconds": chance.uniform(*HANG_SECONDS)}
-        self._trouble(what, "&".join(f"{name}={value}" for name, value in said.items()))
+        seconds, reason = chance.uniform(*HANG_SECONDS), chance.choice(REASONS)
+        self._trouble(what, f"times={chance.randint(1, 3)}&reason={reason}&seconds={seconds}")
 
     def _trouble(self, what: str, said: str = "") -> None:
         with suppress(OSError):
@@ -98,8 +100,9 @@ class BigQueryReader(CopiesReader):
         columns = {one.name for one in client.get_table(f"{client.project}.{self._namespace}.{name}").schema}
         names = [*COLUMNS[name], *(one for one in ("made_at", "made_by", "place") if one in columns)]
         found = client.query(
-            f"BEGIN TRANSACTION; SELECT p.load, p.applied, p.loaded, p.columns, p.pending, t.`_sequence_num` IS NOT NULL,"
-            f" {dialect.listed(names, 't')} FROM {dialect.place(positions)} p LEFT JOIN {dialect.place(table)} t ON TRUE;"
+            "BEGIN TRANSACTION; SELECT p.load, p.applied, p.loaded, p.columns, p.pending,"
+            f" t.`_sequence_num` IS NOT NULL, {dialect.listed(names, 't')}"
+            f" FROM {dialect.place(positions)} p LEFT JOIN {dialect.place(table)} t ON TRUE;"
         ).result()  # fmt: skip
         lines = [row.values() for row in found]
         if not lines:

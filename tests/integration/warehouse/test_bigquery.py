@@ -205,7 +205,7 @@ def test_a_worker_that_was_overtaken_is_refused_by_the_script(copies: Copies) ->
     faults.disarm()
     session = copies.session()
     position = copies.dialect.place(copies.dialect.positions(table))
-    with pytest.raises(TargetConflict, match="mine"), session.transaction():
+    with pytest.raises(TargetConflict, match="mine 0"), session.transaction():  # noqa: PT012 - it ends the block
         found = session.execute(f"UPDATE {position} SET applied = 99 WHERE applied = 98")
         session.require(found, 1, lambda count: TargetConflict(f"mine {count}"))
         session.execute(f"DELETE FROM {copies.dialect.place(table)} WHERE TRUE")
@@ -259,9 +259,7 @@ def test_a_batch_in_parts_is_one_transaction_in_which_later_parts_see_earlier_on
     assert copies.rows(table) == before
     copies.target.apply(table, change)
     now = Counter([(1, "v6"), (2, "x"), (4, "x"), (6, "x")])
-    if mode is Mode.MIRROR:
-        assert copies.rows(table) == now
-    elif mode is Mode.SOFT_DELETE:
+    if mode is not Mode.HISTORY:
         assert copies.rows(table) == now
     else:
         current = copies.query(f"SELECT id, v FROM {copies.dialect.place(table)} WHERE _is_current")
@@ -445,7 +443,7 @@ def test_the_test_of_a_destination_tries_all_and_leaves_nothing(copies: Copies) 
 @pytest.mark.parametrize(
     ("changes", "told", "remedy"),
     [
-        ({"key": {"private_key_id": "2", "client_email": "other@x.iam.gserviceaccount.com"}}, "refused the login", "key"),
+        ({"key": {"client_email": "other@x.iam.gserviceaccount.com"}}, "refused the login", "key"),
         ({"endpoint": "http://127.0.0.1:1"}, "cannot be reached", "HTTPS"),
         ({"project": "another-project"}, "does not allow it", "roles/bigquery.jobUser"),
         ({"location": "US"}, "no such object", "test"),

@@ -29,6 +29,9 @@ from replicator.targets.bigquery.names import bigquery_type, clustered, found_ty
 from replicator.targets.bigquery.value_limits import MAX_CELL, check_values
 from replicator.targets.google_login import checked_endpoint, grant, may_impersonate, signed_in
 
+DISABLED = "BigQuery API has not been used in project 1 before or it is disabled."
+ABORTED = "Transaction is aborted due to concurrent update against table p:d.t."
+WRONG = [("location", "../x"), ("project", "X"), ("commit_seconds", "-1"), ("login", "none"), ("login", "key")]
 SETTINGS: dict[str, Any] = {"project": "my-project-1", "login": "environment"}
 
 
@@ -120,14 +123,16 @@ def test_settings_of_a_destination() -> None:
     made = destination(SETTINGS)
     assert (made.location, made.commit_seconds, made.endpoint) == ("US", 120, "")
     assert "service_account" not in repr(made)
-    for wrong in ({"location": "../x"}, {"project": "X"}, {"commit_seconds": "-1"}, {"login": "none"}, {"login": "key"}):
+    for name, wrong in WRONG:
         with pytest.raises(ConfigurationError):
-            destination(SETTINGS | wrong)
+            destination(SETTINGS | {name: wrong})
     for location in ("EU", "us", "europe-west1", "northamerica-northeast2", "me-central2"):
         assert destination(SETTINGS | {"location": location}).location == location
 
 
-@pytest.mark.parametrize("url", ["http://x.example", "https://x.example/path", "https://u@x.example", "ftp://x", "https://"])
+@pytest.mark.parametrize(
+    "url", ["http://x.example", "https://x.example/path", "https://u@x.example", "ftp://x", "https://"]
+)
 def test_an_address_of_the_api_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError):
         checked_endpoint({"endpoint": url})
@@ -137,7 +142,8 @@ def test_commands_name_who_does_the_work() -> None:
     assert signed_in(SETTINGS) == "ACCOUNT"
     both = SETTINGS | {"impersonate": "a@p.iam.gserviceaccount.com"}
     assert signed_in(both) == "a@p.iam.gserviceaccount.com"
-    assert grant(both, "my-project-1", "roles/x").endswith("--member=serviceAccount:a@p.iam.gserviceaccount.com --role=roles/x")
+    member = "--member=serviceAccount:a@p.iam.gserviceaccount.com"
+    assert grant(both, "my-project-1", "roles/x").endswith(f"{member} --role=roles/x")
     assert "binding a@p.iam.gserviceaccount.com --member=serviceAccount:ACCOUNT" in may_impersonate(both)
 
 
@@ -149,12 +155,12 @@ ANSWERS: list[tuple[Callable[[], Exception], type[TidemarkError], str]] = [
     (_call(exceptions.Forbidden, "accessDenied", "Access Denied"), TargetUnauthorized, "allow"),
     (_call(exceptions.Forbidden, "quotaExceeded", "Quota exceeded"), TargetError, "quota"),
     (_call(exceptions.Forbidden, "rateLimitExceeded", "Exceeded"), TargetError, "throttles"),
-    (_call(exceptions.Forbidden, "accessNotConfigured", "API has not been used in project 1"), TargetUnauthorized, "off"),
+    (_call(exceptions.Forbidden, "accessNotConfigured", DISABLED), TargetUnauthorized, "off"),
     (_call(exceptions.Forbidden, "billingNotEnabled", "Billing"), TargetUnauthorized, "billing"),
     (_call(exceptions.NotFound, "notFound", "Not found: Table"), TargetError, "no such object"),
     (_call(exceptions.Conflict, "duplicate", "Already Exists: Table"), TargetConflict, "overtaken"),
     (_call(exceptions.PreconditionFailed, "conditionNotMet", "Precondition Failed"), TargetConflict, "overtaken"),
-    (_call(exceptions.BadRequest, "invalidQuery", "Transaction is aborted due to concurrent update"), TargetConflict, "overtaken"),
+    (_call(exceptions.BadRequest, "invalidQuery", ABORTED), TargetConflict, "overtaken"),
     (_call(exceptions.BadRequest, "invalid", "Bad int64 value: v4lue"), ValueDoesNotFit, "value"),
     (_call(exceptions.BadRequest, "resourcesExceeded", "too many"), TargetError, "lacks resources"),
     (lambda: exceptions.ServiceUnavailable("503"), TargetError, "passing"),
