@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, SupportsInt
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +25,7 @@ from google.api_core.retry import Retry
 from google.cloud import bigquery
 from google.cloud.bigquery.retry import DEFAULT_RETRY
 
+from replicator.addresses import resolved
 from replicator.errors import TargetError, TidemarkError
 from replicator.model.types import DataType, Kind
 from replicator.targets.base import TargetTable
@@ -349,7 +351,10 @@ class BigQuerySession:
 
 
 def client(to: BigQueryDestination, login: Any) -> bigquery.Client:
-    """The vendor's."""
+    """The vendor's.  Raises ConfigurationError for an address that leads where no connection goes, OSError for none."""
+    if to.endpoint:
+        parts = urlsplit(to.endpoint)
+        resolved(parts.hostname or "", parts.port or 443)
     options = {"api_endpoint": to.endpoint} if to.endpoint else None
     return bigquery.Client(
         to.project, login, location=to.location, client_options=options, client_info=ClientInfo(user_agent="tidemark")
