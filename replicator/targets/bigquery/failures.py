@@ -98,18 +98,21 @@ def _explained(to: BigQueryDestination, error: BaseException) -> TidemarkError:
     if not isinstance(error, exceptions.GoogleAPICallError):
         return TargetError(f"{to.where} cannot be reached: {type(error).__name__}", remedy=REACH)
     reason, text = reason_of(error), str(error.message)
-    if _CONFLICT.search(text) or _EXISTS.search(text):
-        kind, does, remedy = TargetConflict, "was overtaken by another transaction", AGAIN
-    elif _DISABLED.search(text):
-        kind, does, remedy = _REASONS["accessNotConfigured"]
-    elif reason == _VALUES:
-        kind, does, remedy = ValueDoesNotFit, "does not take a value", "Exclude the column from the replicator."
-    elif _LIMIT.search(text):
-        kind, does, remedy = UnsupportedDdl, "has a limit that the table exceeds", "Exclude columns of the table."
-    else:
-        kind, does, remedy = _REASONS.get(reason, (TargetError, "failed", REACH))
+    kind, does, remedy = _meaning(reason, text)
     told = reason if reason == _VALUES else f"{reason}: {said(_first(text))}"
     return kind(f"{to.where} {does}: {told}", remedy=remedy.format(enable=enable(to.project, SERVICE)))
+
+
+def _meaning(reason: str, text: str) -> Meaning:
+    if _CONFLICT.search(text) or _EXISTS.search(text):
+        return TargetConflict, "was overtaken by another transaction", AGAIN
+    if _DISABLED.search(text):
+        return _REASONS["accessNotConfigured"]
+    if reason == _VALUES:
+        return ValueDoesNotFit, "does not take a value", "Exclude the column from the replicator."
+    if _LIMIT.search(text):
+        return UnsupportedDdl, "has a limit that the table exceeds", "Exclude columns of the table."
+    return _REASONS.get(reason, (TargetError, "failed", REACH))
 
 
 def reason_of(error: BaseException) -> str:

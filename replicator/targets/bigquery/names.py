@@ -103,6 +103,6 @@ def refused_column(name: str) -> str:
     if name.upper().startswith(FORBIDDEN_PREFIXES):
         found = next(one for one in FORBIDDEN_PREFIXES if name.upper().startswith(one))
         return f"Its name begins with {found}, which BigQuery keeps for itself."
-    if found := _FORBIDDEN.search(name):
-        return f"Its name has {found[0]!r}, which BigQuery does not take."
+    if match := _FORBIDDEN.search(name):
+        return f"Its name has {match[0]!r}, which BigQuery does not take."
     return "" if name.isprintable() else "Its name has a character that cannot be printed."

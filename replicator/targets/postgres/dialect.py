@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Sequence
 from datetime import datetime
 from hashlib import blake2b
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, SupportsInt, cast
 
 import pyarrow as pa
 
@@ -173,7 +173,7 @@ class PostgresDialect(Dialect):
         )
         return int(updated), int(deleted)
 
-    def delete_equal(self, session: Session, table: TargetTable, stage: str, names: Sequence[str]) -> int:
+    def delete_equal(self, session: Session, table: TargetTable, stage: str, names: Sequence[str]) -> SupportsInt:
         """A row's text tells null from an empty text and one float from another, and can be hashed."""
         text = f"ROW({self.listed(names)})::{TEXT}"
         number = f"pg_catalog.row_number() OVER (PARTITION BY {text} ORDER BY"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, SupportsInt, cast
 
 import pyarrow as pa
 
@@ -174,7 +174,9 @@ class RedshiftDialect(Dialect):
             f" WHERE {self._matching(session, table, key, 't', stage)}"
         )
 
-    def delete_matching(self, session: Session, table: TargetTable, stage: str, key: Sequence[str]) -> tuple[int, int]:
+    def delete_matching(
+        self, session: Session, table: TargetTable, stage: str, key: Sequence[str]
+    ) -> tuple[SupportsInt, SupportsInt]:
         """In two statements, as only their numbers of rows tell what they have deleted.
 
         The target has no alias, so the stage has none either: a table may be called like it.
@@ -184,7 +186,7 @@ class RedshiftDialect(Dialect):
         deleted = session.execute(f"{delete} AND {stage}.{OPERATION} = '{DELETE}'")
         return session.execute(delete), deleted
 
-    def delete_versions(self, session: Session, table: TargetTable, stage: str, key: Sequence[str]) -> int:
+    def delete_versions(self, session: Session, table: TargetTable, stage: str, key: Sequence[str]) -> SupportsInt:
         name = quoted(table.name)
         return session.execute(
             f"DELETE FROM {self.place(table)} USING {stage}"
@@ -198,7 +200,7 @@ class RedshiftDialect(Dialect):
             f"SELECT {self.listed(fields.names, 't')} FROM {self.place(table)} t JOIN {stage} s ON {matching}", fields
         )
 
-    def delete_equal(self, session: Session, table: TargetTable, stage: str, names: Sequence[str]) -> int:
+    def delete_equal(self, session: Session, table: TargetTable, stage: str, names: Sequence[str]) -> SupportsInt:
         """Equal rows are numbered on both sides, and found by a digest of what they begin with, then compared whole."""
         kinds = self._kinds(session, table)
         values = [(name, kinds[name].kind) for name in names]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, SupportsInt, cast
 
 import pyarrow as pa
 
@@ -171,12 +171,12 @@ class SnowflakeDialect(Dialect):
         session.execute(f"DELETE FROM {self.place(table)} t USING {stage} s WHERE {self.matching(key)}")
         return int(updated or 0), int(deleted or 0)
 
-    def delete_versions(self, session: Session, table: TargetTable, stage: str, key: Sequence[str]) -> int:
+    def delete_versions(self, session: Session, table: TargetTable, stage: str, key: Sequence[str]) -> SupportsInt:
         return session.execute(
             f"DELETE FROM {self.place(table)} t USING {stage} s WHERE {self.matching([*key, SEQUENCE])}"
         )
 
-    def delete_equal(self, session: Session, table: TargetTable, stage: str, names: Sequence[str]) -> int:
+    def delete_equal(self, session: Session, table: TargetTable, stage: str, names: Sequence[str]) -> SupportsInt:
         """Snowflake's equality has one NaN, and one zero of two: the sign of zero is looked at besides."""
         kinds = dict(self.columns(session, table) or ())
         signs = [name for name in names if (kind := kinds.get(name)) and self.type_name(kind) == self.type_name(FLOAT)]

@@ -32,7 +32,7 @@ class Definitions:
     """One at a time."""
 
     def __init__(
-        self, tables: Tables, cursor: duckdb.DuckDBPyConnection, translated: Callable[[exp.Expression], str]
+        self, tables: Tables, cursor: duckdb.DuckDBPyConnection, translated: Callable[[exp.Expr], str]
     ) -> None:
         self._tables, self._cursor, self._translated = tables, cursor, translated
 
@@ -89,7 +89,7 @@ class Definitions:
         self._cursor.execute(f"INSERT INTO {made.physical} SELECT * FROM {one.physical}")
 
     def _drop(self, tree: exp.Drop) -> None:
-        place = self._place(tree.find(exp.Table))
+        place = self._place(tree.this)
         if place not in self._tables.tables:
             self._tables.dataset(place[0])
             if tree.args.get("exists"):
@@ -136,7 +136,7 @@ class Definitions:
         table.fields.append(one)
 
     def _remove(self, table: Table, action: exp.Drop) -> None:
-        name = action.find(exp.Identifier).name
+        name = action.args["tables"][0].name
         index = self._index(table, name)
         if index is None:
             if action.args.get("exists"):
@@ -161,7 +161,7 @@ class Definitions:
         table.fields[index] = table.fields[index] | {"name": new}
 
     def _retype(self, table: Table, action: exp.AlterColumn) -> None:
-        name = action.find(exp.Identifier).name
+        name = action.this.name
         index = self._index(table, name)
         if index is None:
             raise Refusal("invalidQuery", f"Column not found: {name}")

@@ -104,7 +104,7 @@ class Run:
         ((found,),) = self._cursor.execute(self._translated(parsed(f"SELECT {expression}"))).fetchall()
         return found
 
-    def _translated(self, tree: exp.Expression) -> str:
+    def _translated(self, tree: exp.Expr) -> str:
         return translated(tree, self._find, self._variables)
 
     def _find(self, table: exp.Table) -> Table:
@@ -131,7 +131,7 @@ class Run:
             if not self._open:
                 self._release(changed=True)
         with self.tables.lock:
-            self._find(tree.find(exp.Table)).touch()
+            self._find(next(tree.find_all(exp.Table))).touch()
         return Outcome(changed=int(self._row_count), kind=type(tree).__name__.upper())
 
     def _begin(self) -> None:
@@ -187,7 +187,8 @@ def split(sql: str) -> Iterator[str]:
         tokens = sqlglot.tokenize(sql, read="bigquery")
     except SqlglotError as error:
         raise Refusal("invalidQuery", f"Syntax error: {error}") from None
-    start, words = None, []
+    start: int | None = None
+    words: list[str] = []
     for token in tokens:
         text = token.text.upper()
         if text == ";" and not (words[:1] == ["IF"] and words[-2:] != ["END", "IF"]):

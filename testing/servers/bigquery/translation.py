@@ -17,7 +17,7 @@ OPTIONS = re.compile(r"\s+OPTIONS\s*\(\s*labels\s*=\s*\[\('(\w+)', '(\w+)'\)\]\s
 WITH_WHERE = (exp.Delete, exp.Update)
 
 
-def parsed(sql: str) -> exp.Expression:
+def parsed(sql: str) -> exp.Expr:
     """Refusal for what GoogleSQL has not."""
     try:
         made = sqlglot.parse_one(sql, read="bigquery")
@@ -37,7 +37,7 @@ def place_of(table: exp.Table, project: str) -> Place:
     return table.db, table.name
 
 
-def translated(tree: exp.Expression, find: Callable[[exp.Table], Table], variables: Mapping[str, Any]) -> str:
+def translated(tree: exp.Expr, find: Callable[[exp.Table], Table], variables: Mapping[str, Any]) -> str:
     """For DuckDB.  find: the table of a name."""
     if isinstance(tree, WITH_WHERE) and not tree.args.get("where"):
         raise Refusal("invalidQuery", f"{type(tree).__name__.upper()} must have a WHERE clause")
@@ -59,7 +59,7 @@ def translated(tree: exp.Expression, find: Callable[[exp.Table], Table], variabl
     return tree.sql("duckdb")
 
 
-def _check_windows(tree: exp.Expression, find: Callable[[exp.Table], Table]) -> None:
+def _check_windows(tree: exp.Expr, find: Callable[[exp.Table], Table]) -> None:
     """Floats cannot be partitioned by."""
     for window in tree.find_all(exp.Window):
         tables = list(window.parent_select.find_all(exp.Table)) if window.parent_select else []
