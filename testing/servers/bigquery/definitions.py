@@ -89,7 +89,7 @@ class Definitions:
         self._cursor.execute(f"INSERT INTO {made.physical} SELECT * FROM {one.physical}")
 
     def _drop(self, tree: exp.Drop) -> None:
-        place = self._place(tree.this)
+        place = self._place(tree.args["tables"][0])
         if place not in self._tables.tables:
             self._tables.dataset(place[0])
             if tree.args.get("exists"):
@@ -98,7 +98,7 @@ class Definitions:
         self._tables.drop(place)
 
     def _alter(self, tree: exp.Alter) -> None:
-        place = self._place(tree.this)
+        place = self._place(tree.args["tables"][0])
         table = self._tables.find(place)
         for action in tree.args["actions"]:
             match action:
