@@ -78,7 +78,7 @@ class PostgresCopies:
                 if self._quiet or self._over.is_set():
                     continue
                 what = chance.choice(self.troubles)
-                self.made[f"copies: {what}"] += 1
+                self.made[f"copies, {what}"] += 1
                 with suppress(psycopg2.Error):
                     self._make(what, chance)
 
