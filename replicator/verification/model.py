@@ -102,6 +102,9 @@ class SnowflakeConfig:
         """See `TargetTables`."""
         from replicator.verification.snowflake.target import open_table  # noqa: PLC0415 - the vendor's client
 
+        return open_table(self, pair)
+
+
 @dataclass(frozen=True)
 class BigQueryConfig:
     """Tables of a Google Cloud project; endpoint: of the API, empty: Google's; credentials: google.auth's."""

@@ -73,10 +73,23 @@ def _snowflake(folder: Path, port: int) -> Iterator[Warehouse]:
         server.stop()
 
 
+@contextmanager
+def _bigquery(folder: Path, port: int) -> Iterator[Warehouse]:
+    from testing.servers.bigquery.embedded import EmbeddedBigQuery  # noqa: PLC0415 - only a checkout has it
+
+    server = EmbeddedBigQuery(folder, port)
+    server.start()
+    try:
+        yield Warehouse("bigquery", "BigQuery", server.settings, kept=False)
+    finally:
+        server.stop()
+
+
 WAREHOUSES: Mapping[str, Callable[[Path, int], Any]] = {
     "postgres": _postgres,
     "redshift": _redshift,
     "snowflake": _snowflake,
+    "bigquery": _bigquery,
 }
 
 

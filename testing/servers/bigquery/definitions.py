@@ -51,6 +51,8 @@ class Definitions:
                     self._create(tree, labels)
                 case exp.Drop() if tree.kind == "TABLE":
                     self._drop(tree)
+                case exp.Drop() if tree.kind == "SCHEMA":
+                    self._drop_dataset(tree)
                 case exp.Alter() if tree.args["kind"] == "TABLE":
                     self._alter(tree)
                 case _:
@@ -96,6 +98,11 @@ class Definitions:
                 return
         self._tables.find(place)
         self._tables.drop(place)
+
+    def _drop_dataset(self, tree: exp.Drop) -> None:
+        name = tree.args["tables"][0].db
+        if name in self._tables.datasets or not tree.args.get("exists"):
+            self._tables.drop_dataset(name, contents=bool(tree.args.get("cascade")))
 
     def _alter(self, tree: exp.Alter) -> None:
         place = self._place(tree.args["tables"][0])
