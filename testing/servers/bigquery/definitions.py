@@ -105,7 +105,7 @@ class Definitions:
             self._tables.drop_dataset(name, contents=bool(tree.args.get("cascade")))
 
     def _alter(self, tree: exp.Alter) -> None:
-        place = self._place(tree.args["tables"][0])
+        place = self._place(tree.this)
         table = self._tables.find(place)
         for action in tree.args["actions"]:
             match action:

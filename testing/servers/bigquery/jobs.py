@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -154,7 +155,8 @@ class Jobs:
         except Refusal as error:
             job.error = error
         except Exception as error:  # noqa: BLE001 - a test sees what has failed here
-            job.error = Refusal("internalError", f"The stand-in failed: {type(error).__name__}: {error}")
+            traceback.print_exc()
+            job.error = Refusal("invalidQuery", f"The stand-in failed: {type(error).__name__}: {error}")
         job.ended.set()
 
     def _query(self, job: Job) -> Outcome:

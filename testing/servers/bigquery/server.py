@@ -6,8 +6,10 @@ no quotas, no slots and no locations but one.  What it holds is in memory.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import re
+import signal
 import sys
 import time
 import traceback
@@ -296,6 +298,7 @@ class Server(ThreadingHTTPServer):
 
 def main() -> None:
     """Arguments: port, and the folder that has the account's public key."""
+    faulthandler.register(signal.SIGUSR1)  # tells in the log where each thread stands
     port, folder = int(sys.argv[1]), Path(sys.argv[2])
     Handler.service = Service((folder / "account.pem").read_bytes(), f"http://{LOOPBACK}:{port}")
     with Server((LOOPBACK, port), Handler) as server:
