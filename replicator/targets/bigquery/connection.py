@@ -203,15 +203,12 @@ class BigQuerySession:
         """Rows in a staging table of their own, in the dataset of `table`; its place."""
         check_values(rows, str(table))
         fields = [schema_field(one.name, type_of(one.type)) for one in rows.schema]
-        one = f"{self._to.project}.{table.namespace}.{STAGE}{uuid.uuid4().hex}"
-        made = bigquery.Table(one, schema=fields)
-        made.expires = datetime.now(UTC) + STAGE_LIFETIME
         with self._asking():
-            self.client.create_table(made, exists_ok=True, retry=RETRY, timeout=REQUEST_SECONDS)
-            self.stages.append(one)
             if rows.num_rows:
-                self._load(one, rows, fields)
-        return ".".join(map(quoted, one.split(".")))
+                self._load(table, rows, fields)
+            else:
+                self._make_stage(table, fields)
+        return ".".join(map(quoted, self.stages[-1].split(".")))
 
     def discard(self) -> None:
         """Drop the session's staging tables."""
@@ -220,7 +217,16 @@ class BigQuerySession:
                 self.client.delete_table(self.stages[-1], not_found_ok=True, retry=RETRY, timeout=REQUEST_SECONDS)
                 self.stages.pop()
 
-    def _load(self, one: str, rows: pa.Table, fields: list[bigquery.SchemaField]) -> None:
+    def _make_stage(self, table: TargetTable, fields: list[bigquery.SchemaField]) -> str:
+        one = f"{self._to.project}.{table.namespace}.{STAGE}{uuid.uuid4().hex}"
+        made = bigquery.Table(one, schema=fields)
+        made.expires = datetime.now(UTC) + STAGE_LIFETIME
+        self.client.create_table(made, exists_ok=True, retry=RETRY, timeout=REQUEST_SECONDS)
+        self.stages.append(one)
+        return one
+
+    def _load(self, table: TargetTable, rows: pa.Table, fields: list[bigquery.SchemaField]) -> None:
+        """Each attempt has a table of its own: one that is said to have failed may have put its rows in."""
         config = bigquery.LoadJobConfig(
             source_format=bigquery.SourceFormat.PARQUET, schema=fields, write_disposition="WRITE_EMPTY",
             create_disposition="CREATE_NEVER", decimal_target_types=["NUMERIC", "BIGNUMERIC"],
@@ -231,7 +237,7 @@ class BigQuerySession:
 
         def begun(name: str) -> Any:
             return self.client.load_table_from_file(
-                buffer, one, rewind=True, size=buffer.getbuffer().nbytes, job_id=name, job_config=config,
+                buffer, self._make_stage(table, fields), rewind=True, size=buffer.getbuffer().nbytes, job_id=name, job_config=config,
                 timeout=UPLOAD_SECONDS,
             )  # fmt: skip
 
@@ -282,7 +288,10 @@ class BigQuerySession:
         return self._done(begun)
 
     def _done(self, begun: Callable[[str], Any]) -> Any:
-        """The job at its end.  One that failed in passing has done nothing, and is sent again under another name."""
+        """The job at its end.  One that failed in passing is sent again under another name.
+
+        Had it been done after all, a position or a name that is taken tells.
+        """
         for pause in (*PAUSES, None):
             try:
                 job = self._waited(self._known(begun))

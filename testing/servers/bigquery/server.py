@@ -73,9 +73,11 @@ class Service:
                 self.jobs.conflicts += times
             case "fail":
                 self.jobs.failing += [params.get("reason", "jobBackendError")] * times
+            case "fail_late":
+                self.jobs.failing_late += [params["of"]] * times
             case "none":
                 self.troubles = dict.fromkeys(self.troubles, 0)
-                self.jobs.failing, self.jobs.conflicts = [], 0
+                self.jobs.failing, self.jobs.failing_late, self.jobs.conflicts = [], [], 0
             case _:
                 self.troubles[what] += times
         return {}

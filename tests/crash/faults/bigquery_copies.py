@@ -24,8 +24,9 @@ from tests.crash.faults.postgres_copies import COLUMNS, CopiesReader, PostgresCo
 
 TROUBLES = (
     "lost", "lost", "refused", "unavailable", "limited", "fail", "fail", "conflict", "conflict", "cancel", "expire",
-    "hang",
+    "hang", "fail_late", "fail_late",
 )  # fmt: skip
+LATE = ("load", "script", "script", "query")
 REASONS = ("jobBackendError", "jobRateLimitExceeded", "quotaExceeded", "stopped")
 HANG_SECONDS = (0.3, 3.0)
 
@@ -52,7 +53,7 @@ class BigQueryCopies(PostgresCopies):
     def _make(self, what: str, chance: random.Random) -> None:
         """Answers are lost, requests refused, jobs fail, transactions conflict, tokens expire."""
         seconds, reason = chance.uniform(*HANG_SECONDS), chance.choice(REASONS)
-        self._trouble(what, f"times={chance.randint(1, 3)}&reason={reason}&seconds={seconds}")
+        self._trouble(what, f"times={chance.randint(1, 3)}&reason={reason}&seconds={seconds}&of={chance.choice(LATE)}")
 
     def _trouble(self, what: str, said: str = "") -> None:
         with suppress(OSError):

@@ -160,6 +160,8 @@ def test_rows_change_with_their_position_or_not_at_all(copies: Copies, point: st
         ("fail", {"times": 2}),
         ("fail", {"times": 2, "reason": "jobRateLimitExceeded"}),
         ("expire", {}),
+        ("fail_late", {"of": "load"}),
+        ("fail_late", {"of": "query"}),
     ],
 )
 def test_what_passes_is_tried_again_and_done_once(copies: Copies, what: str, said: dict[str, Any]) -> None:
@@ -168,6 +170,15 @@ def test_what_passes_is_tried_again_and_done_once(copies: Copies, what: str, sai
     done = copies.target.apply(table, copies.merge(update(2, (1, "a"), (1, "A")), insert(3, 3, "c"), delete(4, 2, "b")))
     assert (done.how, done.inserted, done.updated, done.deleted) == ("merge", 1, 1, 1)
     assert copies.rows(table) == Counter([(1, "A"), (3, "c")])
+
+
+def test_a_transaction_that_is_done_and_said_to_have_failed_is_not_done_again(copies: Copies) -> None:
+    table, change = copies.filled(), copies.merge(update(2, (1, "a"), (1, "A")), insert(3, 3, "c"))
+    copies.trouble("fail_late", of="script")
+    with pytest.raises(TargetConflict, match="Another worker committed"):
+        copies.target.apply(table, change)
+    assert copies.target.apply(table, change).how == "skip"
+    assert copies.rows(table) == Counter([(1, "A"), (2, "b"), (3, "c")])
 
 
 @pytest.mark.parametrize(
