@@ -237,9 +237,14 @@ class BigQuerySession:
 
         def begun(name: str) -> Any:
             return self.client.load_table_from_file(
-                buffer, self._make_stage(table, fields), rewind=True, size=buffer.getbuffer().nbytes, job_id=name, job_config=config,
+                buffer,
+                self._make_stage(table, fields),
+                rewind=True,
+                size=buffer.getbuffer().nbytes,
+                job_id=name,
+                job_config=config,
                 timeout=UPLOAD_SECONDS,
-            )  # fmt: skip
+            )
 
         self._done(begun)
 
