@@ -46,6 +46,7 @@ RETRY = DEFAULT_RETRY.with_timeout(120.0)  # of a request
 EXISTS = Retry(lambda error: isinstance(error, NotFound) or RETRY._predicate(error), timeout=60.0)  # noqa: SLF001
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # before a job that failed by throttling or in passing is sent again
 LOOK_SECONDS = (0.05, 1.0)  # between two looks at a job: at first, and at last
+COUNT = "tidemark_n"  # variables of a script: no column is likely to be called so
 COUNTED = re.compile(r"tidemark count (\d+) is (-?\d+)")
 MAX_SCRIPT = 1_000_000  # characters; BigQuery takes 1 MB
 
@@ -74,7 +75,7 @@ class _Statement:
     error: Callable[[int], TidemarkError] | None = None
 
     def script(self, number: int) -> str:
-        name = f"n{number}"
+        name = f"{COUNT}{number}"
         does = f"SET {name} = ({self.sql});" if self.query else f"{self.sql};\nSET {name} = @@row_count;"
         if self.wanted is None:
             return does
@@ -91,12 +92,12 @@ class _Transaction:
         return self.statements[-1].count
 
     def script(self, end: Sequence[str]) -> str:
-        names = [f"n{number}" for number in range(len(self.statements))]
+        names = [f"{COUNT}{number}" for number in range(len(self.statements))]
         parts = [one.script(number) for number, one in enumerate(self.statements)]
         return "\n".join([f"DECLARE {', '.join(names)} INT64;", "BEGIN TRANSACTION;", *parts, *end])
 
     def counted(self) -> str:
-        return f"SELECT {', '.join(f'n{number}' for number in range(len(self.statements)))};"
+        return f"SELECT {', '.join(f'{COUNT}{number}' for number in range(len(self.statements)))};"
 
 
 class BigQuerySession:

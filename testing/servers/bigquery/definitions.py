@@ -79,7 +79,7 @@ class Definitions:
         if tree.expression is None or not isinstance(tree.expression, exp.Query):
             self._tables.make(place, [field_of(one) for one in tree.this.expressions], clustering=by, labels=labels)
             return
-        rows = self._cursor.execute(self._translated(tree.expression)).fetch_arrow_table()
+        rows = self._cursor.execute(self._translated(tree.expression)).to_arrow_table()
         made = self._tables.make(place, [field_of_arrow(one) for one in rows.schema], clustering=by, labels=labels)
         self._cursor.register("made_rows", rows)
         self._cursor.execute(f"INSERT INTO {made.physical} SELECT * FROM made_rows")

@@ -141,7 +141,7 @@ class Jobs:
         size = min(int(params.get("maxResults", PAGE)), PAGE)
         cursor = self.tables.cursor()
         sql = f"SELECT * FROM {table.physical} LIMIT {size} OFFSET {first}"
-        page = cursor.execute(sql).fetch_arrow_table()
+        page = cursor.execute(sql).to_arrow_table()
         total, whole = self.tables.rows(table), params.get("formatOptions.useInt64Timestamp", "").lower() == "true"
         more = {"pageToken": str(first + size)} if first + size < total and size else {}
         rows = rows_of(page, whole_times=whole)

@@ -119,7 +119,7 @@ class Run:
             return Outcome(kind="DDL")
         tree = parsed(sql)
         if isinstance(tree, exp.Query):
-            result = self._cursor.execute(self._translated(tree)).fetch_arrow_table()
+            result = self._cursor.execute(self._translated(tree)).to_arrow_table()
             return Outcome(result, kind="SELECT")
         if not isinstance(tree, (*CHANGES, exp.Insert)):
             raise Refusal("invalidQuery", f"Statement is not supported: {sql[:60]}")
