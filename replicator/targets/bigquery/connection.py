@@ -42,6 +42,7 @@ STATEMENT_SECONDS = 3600
 REQUEST_SECONDS = 60.0
 UPLOAD_SECONDS = 300.0  # of a part of a file
 RETRY = DEFAULT_RETRY.with_timeout(120.0)  # of a request
+DROP = DEFAULT_RETRY.with_timeout(10.0)
 # A job that "already exists" may not be found for a moment.
 EXISTS = Retry(lambda error: isinstance(error, NotFound) or RETRY._predicate(error), timeout=60.0)  # noqa: SLF001
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # before a job that failed by throttling or in passing is sent again
@@ -212,11 +213,11 @@ class BigQuerySession:
         return ".".join(map(quoted, self.stages[-1].split(".")))
 
     def discard(self) -> None:
-        """Drop the session's staging tables."""
-        with self._asking():
-            while self.stages:
-                self.client.delete_table(self.stages[-1], not_found_ok=True, retry=RETRY, timeout=REQUEST_SECONDS)
-                self.stages.pop()
+        """Drop the session's staging tables.  What cannot be dropped now expires."""
+        while self.stages:
+            one = self.stages.pop()
+            with suppress(TargetError), self._asking():
+                self.client.delete_table(one, not_found_ok=True, retry=DROP, timeout=REQUEST_SECONDS)
 
     def _make_stage(self, table: TargetTable, fields: list[bigquery.SchemaField]) -> str:
         one = f"{self._to.project}.{table.namespace}.{STAGE}{uuid.uuid4().hex}"
