@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from testing.servers.redshift import EmbeddedRedshift
     from testing.servers.s3 import EmbeddedS3
     from testing.servers.snowflake.embedded import EmbeddedSnowflake
+    from testing.servers.spanner import EmbeddedSpanner
     from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 
@@ -370,6 +371,26 @@ def snowflake(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
     return TargetPlace(kind, storage, worker, read, folder.name)
 
 
+def spanner(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
+    """The vendor's emulator, read by the vendor's client for programs."""
+    server: EmbeddedSpanner = request.getfixturevalue("spanner_server")
+    storage, kind, lake = Storage(f"file://{folder}/staging"), target_kind("spanner"), None
+    namespace = kind.identifiers.legal(folder.name)
+
+    def read(table: TargetTable, schema: TableSchema, mode: Mode) -> Counter[Row]:
+        from replicator.targets.spanner.names import quoted
+
+        there = {Mode.SOFT_DELETE: f"NOT {quoted(DELETED)}", Mode.HISTORY: quoted(CURRENT)}.get(mode, "TRUE")
+        names = ", ".join(quoted(name) for name in schema.names)
+        found = server.query(f"SELECT {names} FROM `{table.namespace}`.`{table.name}` WHERE {there}")
+        return Counter(found)
+
+    def worker(replicator: str) -> Target:
+        return kind.open(Opening(lake, lake, storage, replicator, server.settings, "mysql"))  # type: ignore[arg-type]
+
+    return TargetPlace(kind, storage, worker, read, namespace)
+
+
 def postgres_stepwise(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
     """A server in which each definition commits by itself."""
     from tests.integration.warehouse.stepwise import stepwise_target
@@ -398,5 +419,6 @@ PLACES: Mapping[str, Callable[[pytest.FixtureRequest, Path], TargetPlace]] = {
     "redshift": redshift,
     "postgres_stepwise": postgres_stepwise,
     "snowflake": snowflake,
+    "spanner": spanner,
     "duckdb": duckdb_tables,
 }
