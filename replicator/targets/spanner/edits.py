@@ -16,10 +16,11 @@ from replicator.folding import keyless
 from replicator.folding.fold import NO_KEY, fold, numbered
 from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE, TableSchema
+from replicator.model.types import Kind
 from replicator.targets.base import Counts, TargetTable
 from replicator.targets.parquet_files import shaped
 from replicator.targets.spanner.connection import SpannerSession, behind, delete, key_set, prefixes, put
-from replicator.targets.spanner.names import api_name, column_name, quoted, type_of
+from replicator.targets.spanner.names import api_name, column_name, fits, quoted, type_of
 from replicator.targets.spanner.values import CODES, check_values, encoded
 from replicator.targets.warehouse.folds import RowsHeld, filled, versions
 from replicator.targets.warehouse.position import OpenTable
@@ -145,7 +146,9 @@ def _found_equal(session: SpannerSession, table: OpenTable, wanted: keyless.Mult
         if pa.types.is_floating(values.type) or values.nbytes > MAX_SOUGHT_BYTES:
             continue
         known = values.drop_null()
-        kind = Type(code=TypeCode.ARRAY, array_element_type=Type(code=CODES[type_of(values.type).kind]))
+        of_value = type_of(values.type)
+        code = CODES[of_value.kind if fits(of_value) else Kind.STRING]
+        kind = Type(code=TypeCode.ARRAY, array_element_type=Type(code=code))
         listed = [row.values[0] for row in encoded(pa.table({name: known}))]
         params[f"p{number}"] = (Value(list_value=ListValue(values=listed)), kind)
         condition = f"{quoted(name)} IN UNNEST(@p{number})"

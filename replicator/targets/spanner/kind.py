@@ -11,7 +11,6 @@ from replicator.targets.base import Capabilities, Target, TargetTable
 from replicator.targets.iceberg.destination import LakeCatalog
 from replicator.targets.kind import (
     FULL,
-    NONE,
     PARTIAL,
     Opening,
     Preview,
@@ -44,8 +43,8 @@ NOTES = {
 
 def _types(kind: DataType) -> TypeSupport:
     if not fits(kind):
-        note = f"NUMERIC has {MAX_WHOLE} digits before the point and {MAX_SCALE} behind: cast the column to a text."
-        return TypeSupport("NUMERIC", NONE, note)
+        note = f"NUMERIC has {MAX_WHOLE} digits before the point and {MAX_SCALE} behind; others are exact as texts."
+        return TypeSupport(TYPES[Kind.STRING], PARTIAL, note)
     support = PARTIAL if kind.kind is Kind.TIMESTAMP_NTZ else FULL
     return TypeSupport(TYPES[kind.kind], support, NOTES.get(kind.kind, ""))
 

@@ -95,17 +95,13 @@ def check_columns(names: Iterable[str], table: str) -> None:
 
 
 def fits(kind: DataType) -> bool:
-    """Does Spanner have all values of the type?"""
+    """Is a value of the type a number in Spanner, if it is one?"""
     return kind.kind is not Kind.DECIMAL or (kind.scale <= MAX_SCALE and kind.precision - kind.scale <= MAX_WHOLE)
 
 
 def spanner_type(kind: DataType) -> str:
-    """Of a column.  UnsupportedDdl where there is none."""
-    if not fits(kind):
-        message = f"Spanner has no type {kind}: NUMERIC has {MAX_WHOLE} digits before the point and {MAX_SCALE} behind."
-        remedy = "Exclude the column, or take it as a text: computed columns have cast(… as string)."
-        raise UnsupportedDdl(message, remedy=remedy)
-    return TYPES[kind.kind]
+    """Of a column.  A decimal that NUMERIC does not have is a text: digits, with all those behind the point."""
+    return TYPES[kind.kind if fits(kind) else Kind.STRING]
 
 
 def found_type(said: str) -> DataType | None:

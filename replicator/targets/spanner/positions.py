@@ -147,6 +147,15 @@ class SpannerPositions(MarkedPositions):
             case ["rename_from", name]:
                 if one := there(name):
                     dialect.rename(session, one, table)
+            case ["create_copy" | "copy_from" | "drop_from", *_]:
+                self._move_here(session, table, row, step)
+            case _:
+                make(dialect, session, table, step)
+
+    def _move_here(self, session: Session, table: TargetTable, row: Row, step: Step) -> None:
+        """One step of a table that comes from another schema."""
+        dialect = self.dialect
+        match step:
             case ["create_copy", columns, key] if dialect.columns(session, table) is None:
                 defined = [(name, DataType.parse(kind)) for name, kind in columns]
                 dialect.define(session, dialect.created(table, defined, key))
@@ -156,10 +165,6 @@ class SpannerPositions(MarkedPositions):
             case ["drop_from", namespace, name]:
                 if dialect.columns(session, one := TargetTable(namespace, name)) is not None:
                     dialect.drop(session, one)
-            case ["create_copy", *_]:
-                pass
-            case _:
-                make(dialect, session, table, step)
 
     def _copy(
         self, session: Session, old: TargetTable, new: TargetTable, row: Row, fields: pa.Schema, key: Sequence[str]

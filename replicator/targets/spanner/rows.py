@@ -210,7 +210,9 @@ def _ended(table: OpenTable, rows: pa.Table, at: datetime | None) -> list[Mutati
     then = pa.scalar((at or datetime.now(UTC)).astimezone(UTC), pa.timestamp("us", tz="UTC"))
     if table.mode is Mode.HISTORY:
         begun = rows.column(VALID_FROM)
-        ended = rows.drop_columns([VALID_FROM]).append_column(VALID_TO, pc.if_else(pc.greater(begun, then), begun, then))
+        ended = rows.drop_columns([VALID_FROM]).append_column(
+            VALID_TO, pc.if_else(pc.greater(begun, then), begun, then)
+        )
         ended = ended.append_column(CURRENT, pa.repeat(pa.scalar(False), rows.num_rows))  # noqa: FBT003
     else:
         ended = rows.append_column(DELETED, pa.repeat(pa.scalar(True), rows.num_rows))  # noqa: FBT003

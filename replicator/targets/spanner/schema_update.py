@@ -20,7 +20,7 @@ from replicator.targets.spanner.names import column_name
 from replicator.targets.spanner.positions import SpannerPositions, changed
 from replicator.targets.spanner.rebuild import Rebuild
 from replicator.targets.spanner.values import Budget
-from replicator.targets.warehouse.dialect import Session
+from replicator.targets.warehouse.dialect import Columns, Session
 from replicator.targets.warehouse.position import OpenTable, overtaken
 from replicator.targets.warehouse.schema_update import name_not_free
 from replicator.targets.warehouse.stepwise import EMPTY, ColumnChange, StepwiseSchemaChanges, mark, to_make
@@ -41,16 +41,20 @@ class SpannerSchemaChanges(StepwiseSchemaChanges):
         names = {old: new for old, new in change.plan.renamed if old not in change.gone}
         same = [column_name(name) for name in key] == there
         if same and not names and not {column_name(name) for name in change.gone} & set(there):
-            super()._change_columns(session, table, change)
-            return
+            kinds = dict(table.fields)
+            if all(
+                self.dialect.type_name(kinds[one.name]) == self.dialect.type_name(one.type)
+                for one in change.plan.widened
+            ):
+                super()._change_columns(session, table, change)
+                return
         kept = [name for name, _ in table.fields if name not in change.gone]
         read = [name for name, _ in table.fields if name in kept or column_name(name) in there]
         fields = pa.schema([table.arrow.field(name) for name in read])
         with Rebuild.of(session, self.positions, table).filling(columns, key) as beside:
             for page in pages(of(session), table.name, there, fields):
                 rows = page.select(kept).rename_columns([names.get(name, name) for name in kept])
-                for name in (one for one in key if one not in rows.column_names):
-                    rows = rows.append_column(name, pa.nulls(rows.num_rows, dict(columns)[name].arrow))
+                rows = _as(rows, columns)
                 for piece in self.budget.pieces(rows):
                     beside.put_newest(piece, key)
             beside.take_its_place(change.after)
@@ -84,3 +88,12 @@ class SpannerSchemaChanges(StepwiseSchemaChanges):
         fields, key = [(name, str(kind)) for name, kind in table.fields], self.dialect.key_of(session, table)
         place = [table.name.namespace, table.name.name]
         return [["create_copy", fields, key], ["copy_from", *place, fields, key], ["drop_from", *place]]
+
+
+def _as(rows: pa.Table, columns: Columns) -> pa.Table:
+    """With these columns, of wider types some of them; those that are new are null."""
+    there = set(rows.column_names)
+    return pa.table({
+        name: rows.column(name).cast(kind.arrow) if name in there else pa.nulls(rows.num_rows, kind.arrow)
+        for name, kind in columns
+    })  # fmt: skip

@@ -9,12 +9,15 @@ from replicator.targets.spanner.dialect import SpannerDialect
 from replicator.targets.spanner.positions import SpannerPositions
 from replicator.targets.spanner.rows import SpannerRows
 from replicator.targets.spanner.schema_update import SpannerSchemaChanges
+from replicator.targets.spanner.values import Budget
 from replicator.targets.warehouse.target import DatabaseTarget
 
 
-def open_target(one: SpannerDestination, can: Capabilities, storage: Storage, replicator: str) -> DatabaseTarget:
+def open_target(
+    one: SpannerDestination, can: Capabilities, storage: Storage, replicator: str, budget: Budget | None = None
+) -> DatabaseTarget:
     """`storage`: where segments lie; `replicator`: the id that marks its tables.  Connects at the first use."""
-    dialect = SpannerDialect(one)
+    dialect, budget = SpannerDialect(one), budget or Budget()
     positions = SpannerPositions(dialect, replicator)
-    schemas = SpannerSchemaChanges(dialect, positions)
-    return DatabaseTarget(dialect, can, positions, schemas, SpannerRows(positions, storage, dialect))
+    schemas = SpannerSchemaChanges(dialect, positions, budget)
+    return DatabaseTarget(dialect, can, positions, schemas, SpannerRows(positions, storage, dialect, budget))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from pyiceberg.catalog.rest import RestCatalog
 
 from replicator.model.mode import CURRENT, DELETED, Mode
 from replicator.model.schema import TableSchema
+from replicator.model.types import Kind
 from replicator.staging.storage import Storage
 from replicator.targets.base import Target, TargetTable
 from replicator.targets.kind import Opening, TargetKind
@@ -383,7 +385,11 @@ def spanner(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
         there = {Mode.SOFT_DELETE: f"NOT {quoted(DELETED)}", Mode.HISTORY: quoted(CURRENT)}.get(mode, "TRUE")
         names = ", ".join(quoted(name) for name in schema.names)
         found = server.query(f"SELECT {names} FROM `{table.namespace}`.`{table.name}` WHERE {there}")
-        return Counter(found)
+        wide = [one.type.kind is Kind.DECIMAL for one in schema.columns]
+        return Counter(
+            tuple(Decimal(value) if number and value else value for value, number in zip(row, wide, strict=True))
+            for row in found
+        )
 
     def worker(replicator: str) -> Target:
         return kind.open(Opening(lake, lake, storage, replicator, server.settings, "mysql"))  # type: ignore[arg-type]
