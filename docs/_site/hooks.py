@@ -22,6 +22,7 @@ PAGES = {
     "replicator/targets/postgres/README.md": "targets/postgres.md",
     "replicator/targets/redshift/README.md": "targets/redshift.md",
     "replicator/targets/snowflake/README.md": "targets/snowflake.md",
+    "replicator/targets/spanner/README.md": "targets/spanner.md",
     "replicator/targets/kafka/README.md": "targets/kafka.md",
 }
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")

@@ -108,6 +108,14 @@ class EmbeddedSpanner:
     @contextmanager
     def snapshot(self) -> Iterator[Any]:
         """Reads of one state."""
+        with self.database_session() as session:
+            snapshot = session.snapshot(multi_use=True)
+            snapshot.begin()
+            yield snapshot
+
+    @contextmanager
+    def database_session(self) -> Iterator[Any]:
+        """Of the vendor's client for programs."""
         from google.auth.credentials import AnonymousCredentials
         from google.cloud.spanner import Client
 
@@ -118,9 +126,7 @@ class EmbeddedSpanner:
         session = client.instance(self.instance).database(self.database).session()
         session.create()
         try:
-            snapshot = session.snapshot(multi_use=True)
-            snapshot.begin()
-            yield snapshot
+            yield session
         finally:
             session.delete()
 

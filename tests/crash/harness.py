@@ -25,6 +25,7 @@ from tests.crash.faults.catalog import GlueLake, RestLake
 from tests.crash.faults.lake import Lake
 from tests.crash.faults.postgres_copies import PostgresCopies, RedshiftCopies
 from tests.crash.faults.snowflake_copies import SnowflakeCopies
+from tests.crash.faults.spanner_copies import SpannerCopies
 from tests.crash.faults.store import S3Store
 from tests.crash.sources import SOURCES, SourceUnderTest, copied
 from webapp.embedded.postgres import EmbeddedPostgres
@@ -203,7 +204,7 @@ class Stand:
         """`source`: mariadb, mysql or postgres; `version` of the last, by default the embedded server's.
 
         catalog: built_in, rest or glue, which has the copies; delta: Delta tables have them; postgres: a server;
-        redshift, snowflake: a stand-in.
+        redshift, snowflake: a stand-in; spanner: the vendor's emulator.
         store: s3 for copies on S3; those of glue always are.
         neighbour: another program lives in the catalog.
 
@@ -268,6 +269,8 @@ class Stand:
             return RedshiftCopies(self.folder / "copies", self._breaking)
         if catalog == "snowflake":
             return SnowflakeCopies(self.folder / "copies", self._breaking)
+        if catalog == "spanner":
+            return SpannerCopies(self.folder / "copies", self._breaking)
         if catalog == "delta":
             return DeltaLake(self.folder / "delta", self._breaking, store)
         if catalog == "rest":

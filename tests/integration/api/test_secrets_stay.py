@@ -54,6 +54,7 @@ HARMLESS = {
         "namespace_prefix",
         *SHARED,
     },
+    "to spanner": {"database", "connect_timeout", "namespace_prefix", *SHARED},
     "to kafka": {"topic_prefix", "format", "envelope", "partitions", "replication_factor", "tombstones", *SHARED},
 }
 VALUES = {
