@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from replicator.errors import TidemarkError
 from replicator.folding.keyless import numbered_rows
 from replicator.model.mode import DELETED
 from replicator.model.schema import SEQUENCE
@@ -52,17 +51,12 @@ class Rebuild:
 
     @contextmanager
     def filling(self, columns: Columns, key: Sequence[str]) -> Iterator[Rebuild]:
-        """The new table is there, until the block ends without `take_its_place`."""
+        """The new table is there, to be discarded unless the block ends with `take_its_place`."""
         statement = self.dialect.created(self.new, columns, key)
         marked = self.row | {"pending": to_make([["discard", self.new.name]])}
         self.positions.swap(self.session, self.table.name, self.row, marked)
-        try:
-            self.dialect.define(self.session, statement)
-            yield replace(self, row=marked)
-        except TidemarkError:
-            with suppress(TidemarkError):
-                self.positions.settle(self.session, self.table.name, marked)
-            raise
+        self.dialect.define(self.session, statement)
+        yield replace(self, row=marked)
 
     @property
     def dialect(self) -> SpannerDialect:
