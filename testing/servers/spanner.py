@@ -17,6 +17,7 @@ from webapp.embedded.processes import Child, ServerFailed, claim, start
 
 VARIABLE = "SPANNER_EMULATOR_HOST"
 START_SECONDS = 60.0
+POSTGRESQL = 2  # of `DatabaseDialect`
 NEEDED = (
     "Spanner's emulator is not installed: gcloud components install cloud-spanner-emulator, or name one that runs in"
     f" {VARIABLE}"
@@ -76,11 +77,11 @@ class EmbeddedSpanner:
                 raise ServerFailed(message)
         self.make(self.database)
 
-    def make(self, database: str) -> None:
+    def make(self, database: str, dialect: int = 0) -> None:
         """An empty database, and the instance, where they are missing."""
         import grpc
         from google.api_core.exceptions import AlreadyExists
-        from google.cloud.spanner_admin_database_v1 import DatabaseAdminClient
+        from google.cloud.spanner_admin_database_v1 import CreateDatabaseRequest, DatabaseAdminClient
         from google.cloud.spanner_admin_database_v1.services.database_admin.transports import (
             DatabaseAdminGrpcTransport,
         )
@@ -98,7 +99,10 @@ class EmbeddedSpanner:
                 instances.create_instance(parent=project, instance_id=self.instance, instance=one).result(timeout=60)
             place = f"{project}/instances/{self.instance}"
             with suppress(AlreadyExists):
-                databases.create_database(parent=place, create_statement=f"CREATE DATABASE `{database}`").result(60)
+                quoted = f'"{database}"' if dialect == POSTGRESQL else f"`{database}`"
+                databases.create_database(CreateDatabaseRequest(
+                    parent=place, create_statement=f"CREATE DATABASE {quoted}", database_dialect=dialect,
+                )).result(60)  # fmt: skip
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """By the vendor's client for programs."""

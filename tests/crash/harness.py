@@ -37,6 +37,9 @@ LIVES_PER_SPARK = 60
 START_SECONDS = 120.0
 LOOK_SECONDS = 20.0  # for statements that hang
 STORES = {"glue": "s3"}  # of catalogs that have one only
+COPIES: Mapping[str, type[PostgresCopies]] = {
+    one.kind: one for one in (PostgresCopies, RedshiftCopies, SnowflakeCopies, SpannerCopies)
+}
 
 
 @dataclass
@@ -263,14 +266,8 @@ class Stand:
         self._keeper.shutdown()
 
     def _lake(self, catalog: str, store: S3Store | None) -> Lake | PostgresCopies | None:
-        if catalog == "postgres":
-            return PostgresCopies(self.folder / "copies", self._breaking)
-        if catalog == "redshift":
-            return RedshiftCopies(self.folder / "copies", self._breaking)
-        if catalog == "snowflake":
-            return SnowflakeCopies(self.folder / "copies", self._breaking)
-        if catalog == "spanner":
-            return SpannerCopies(self.folder / "copies", self._breaking)
+        if catalog in COPIES:
+            return COPIES[catalog](self.folder / "copies", self._breaking)
         if catalog == "delta":
             return DeltaLake(self.folder / "delta", self._breaking, store)
         if catalog == "rest":

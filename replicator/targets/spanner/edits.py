@@ -20,7 +20,7 @@ from replicator.model.types import Kind
 from replicator.targets.base import Counts, TargetTable
 from replicator.targets.parquet_files import shaped
 from replicator.targets.spanner.connection import SpannerSession, behind, delete, key_set, prefixes, put
-from replicator.targets.spanner.names import api_name, column_name, fits, quoted, type_of
+from replicator.targets.spanner.names import ALIAS, api_name, column_name, fits, quoted, type_of
 from replicator.targets.spanner.values import CODES, check_values, encoded
 from replicator.targets.warehouse.folds import RowsHeld, filled, versions
 from replicator.targets.warehouse.position import OpenTable
@@ -156,7 +156,9 @@ def _found_equal(session: SpannerSession, table: OpenTable, wanted: keyless.Mult
     listed_names = ", ".join(map(quoted, names))
     fields = pa.schema([table.arrow.field(name) for name in names])
     place = f"`{table.name.namespace}`.`{table.name.name}`"
-    found = session.select(f"SELECT {listed_names} FROM {place} WHERE {' AND '.join(conditions)}", params, fields)
+    found = session.select(
+        f"SELECT {listed_names} FROM {place} AS {ALIAS} WHERE {' AND '.join(conditions)}", params, fields
+    )
     places = keyless.RowsToTake(wanted).take(found)
     return found.column(SEQUENCE).take(pa.array(places, pa.int64())).combine_chunks()
 

@@ -12,7 +12,7 @@ from replicator.targets.kind import CELL, Preview, QueryExample, TableReport
 from replicator.targets.spanner.config import SpannerDestination
 from replicator.targets.spanner.connection import SpannerSession
 from replicator.targets.spanner.dialect import SpannerDialect
-from replicator.targets.spanner.names import column_name
+from replicator.targets.spanner.names import ALIAS, column_name
 
 COLUMNS = (
     "SELECT column_name, spanner_type FROM information_schema.columns WHERE table_schema = @namespace"
@@ -59,7 +59,7 @@ def preview(destination: SpannerDestination, table: TargetTable, rows: int) -> P
             f"SUBSTR({f'TO_HEX(`{name}`)' if kind.startswith('BYTES') else f'CAST(`{name}` AS STRING)'}, 1, {CELL + 3})"
             for name, kind in columns
         )
-        found = session.query(f"SELECT {shown} FROM {place} LIMIT {int(rows)}")
+        found = session.query(f"SELECT {shown} FROM {place} AS {ALIAS} LIMIT {int(rows)}")
     names = [name for name, _ in columns]
     return Preview.of(names, [dict(zip(names, row, strict=True)) for row in found])
 

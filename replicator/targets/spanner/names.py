@@ -22,6 +22,7 @@ from replicator.targets.identifiers import IdentifierPolicy, digest
 MAX_NAME, MAX_COLUMNS, MAX_KEY_COLUMNS = 128, 1024, 16
 MAX_WHOLE, MAX_SCALE = 29, 9  # digits of a NUMERIC before and behind the point
 OWN = "tidemark"  # what Tidemark's own names begin with
+ALIAS = f"{OWN}_t"  # of a table in a query: a column may have the name of its table, which would be the whole row
 POSITIONS = f"{OWN}_positions"  # a table in each schema, with a row for each table
 NUMERIC = decimal(38, MAX_SCALE)
 TYPES: Mapping[Kind, str] = {

@@ -29,7 +29,7 @@ from replicator.targets.spanner import connection
 from replicator.targets.spanner.dialect import SpannerDialect, of, primary_key
 from replicator.targets.spanner.edits import Edits, deleted, edits, stored
 from replicator.targets.spanner.failures import TooManyMutations
-from replicator.targets.spanner.names import api_name, column_name, quoted
+from replicator.targets.spanner.names import ALIAS, api_name, column_name, quoted
 from replicator.targets.spanner.positions import SpannerPositions
 from replicator.targets.spanner.rebuild import Rebuild
 from replicator.targets.spanner.values import Budget, encoded
@@ -100,12 +100,20 @@ class SpannerRows(RowsByMode):
         self, session: Session, table: OpenTable, schema: TableSchema, changes: pa.Table, *, emptied: bool
     ) -> tuple[int, Edits]:
         """How many of the first changes one commit takes, and what they come to.  Raises ValuesUnknown."""
-        most = self.budget.mutations // _mutations_of_a_change(table)
+        most, least = max(self.budget.mutations // _mutations_of_a_change(table), 1), 0
         while True:
-            count = _first(changes, max(most, 1), self.budget.nbytes)
-            made = edits(of(session), table, schema, changes.slice(0, count), emptied=emptied)
-            if count == 1 or (made.nbytes <= self.budget.nbytes and made.mutations <= self.budget.mutations):
+            count = max(_first(changes, most, self.budget.nbytes), least)
+            try:
+                made = edits(of(session), table, schema, changes.slice(0, count), emptied=emptied)
+            except ValuesUnknown:
+                if count == changes.num_rows:
+                    raise
+                least = min(2 * count, changes.num_rows)  # a later change may take the place of one that does not tell
+                continue
+            if count == 1 or self.budget.fits(made.mutations, made.nbytes):
                 return count, made
+            if least:
+                return count, self._as_one(made, schema, count)
             most = count // 2  # the target's rows are larger than the changes
 
     def _merge_as_one(
@@ -120,15 +128,19 @@ class SpannerRows(RowsByMode):
             made = edits(of(session), table, schema, changes, emptied=change.emptied)
         except ValuesUnknown:
             raise self._values_lost(session, table, change) from None
-        if made.mutations > 2 * self.budget.mutations or made.nbytes > 2 * self.budget.nbytes:
+        self._commit(session, table, after, self._as_one(made, schema, changes.num_rows).made(table.name))
+        return _merged(counts + made.counts, 1), counts + made.counts
+
+    def _as_one(self, made: Edits, schema: TableSchema, changes: int) -> Edits:
+        """TableError where one commit does not take them."""
+        if not self.budget.fits(made.mutations // 2, made.nbytes // 2):
             message = (
-                f"{schema.table}: {changes.num_rows} changes made while the table was loaded omit unchanged values and"
-                " cannot be parted, and Spanner does not take them in one commit."
+                f"{schema.table}: {changes} changes made while the table was loaded omit unchanged values and cannot be"
+                " parted, and Spanner does not take them in one commit."
             )
             remedy = f"ALTER TABLE {schema.table} REPLICA IDENTITY FULL; then resnapshot the table."
             raise TableError(message, table=str(schema.table), remedy=remedy)
-        self._commit(session, table, after, made.made(table.name))
-        return _merged(counts + made.counts, 1), counts + made.counts
+        return made
 
     def replace(self, session: Session, table: OpenTable, change: Replace) -> Outcome:
         """See `RowsByMode`.  Rows beyond one commit are put into a table beside it, which then takes its name."""
@@ -183,7 +195,7 @@ class SpannerRows(RowsByMode):
             return "append", Counts(1)
         place, older = self.dialect.place(table.name), f"{quoted(SEQUENCE)} < {int(change.below)}"
         mirror = table.mode is Mode.MIRROR
-        if mirror and not of(session).query(f"SELECT 1 FROM {place} WHERE NOT {older} LIMIT 1"):
+        if mirror and not of(session).query(f"SELECT 1 FROM {place} AS {ALIAS} WHERE NOT {older} LIMIT 1"):
             ((count,),) = of(session).query(f"SELECT COUNT(*) FROM {place}")
             self._commit(session, table, after, [connection.delete(api_name(table.name), connection.ALL)])
             return "delete", Counts(deleted=count)
@@ -192,7 +204,7 @@ class SpannerRows(RowsByMode):
         names = [*key, *[VALID_FROM] * (table.mode is Mode.HISTORY)]
         most, total = max(self.budget.mutations // (len(names) + 2), 1), 0
         fields = pa.schema([table.arrow.field(name) for name in names])
-        sql = f"SELECT {self.dialect.listed(names)} FROM {place} WHERE {live.get(table.mode, '')}{older} LIMIT {most}"
+        sql = f"SELECT {self.dialect.listed(names)} FROM {place} AS {ALIAS} WHERE {live.get(table.mode, '')}{older} LIMIT {most}"
         while True:
             rows = of(session).select(sql, {}, fields)
             total += rows.num_rows

@@ -45,6 +45,9 @@ class Budget:
         self.mutations = max(self.mutations // 2, MIN_MUTATIONS)
         self.nbytes = max(self.nbytes // 2, MIN_COMMIT_BYTES)
 
+    def fits(self, mutations: int, nbytes: int) -> bool:
+        return mutations <= self.mutations and nbytes <= self.nbytes
+
     def pieces(self, rows: pa.Table, more: int = 0) -> Iterator[pa.Table]:
         """In order, each within one commit; rows of one number stay together.
 

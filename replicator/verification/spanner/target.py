@@ -86,7 +86,9 @@ class _Rows:
     def read(self, names: Sequence[str], wanted: BooleanExpression) -> Iterator[pa.RecordBatch]:
         listed = ", ".join(f"`{self._columns[name][0]}`" for name in names) or "1"
         schema = pa.schema([pa.field(name, self._columns[name][1]) for name in names])
-        sql = f"SELECT {listed} FROM `{self._pair.namespace}`.`{self._pair.name}` WHERE {self._condition(wanted)}"
+        place = f"`{self._pair.namespace}`.`{self._pair.name}`"
+        # With another name for the table: a column may have its name, which would be the whole row.
+        sql = f"SELECT {listed} FROM {place} AS tidemark_t WHERE {self._condition(wanted)}"
         with _reading(self._config, self._pair) as snapshot:
             rows: list[Any] = []
             for row in snapshot.execute_sql(sql):

@@ -384,7 +384,7 @@ def spanner(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
 
         there = {Mode.SOFT_DELETE: f"NOT {quoted(DELETED)}", Mode.HISTORY: quoted(CURRENT)}.get(mode, "TRUE")
         names = ", ".join(quoted(name) for name in schema.names)
-        found = server.query(f"SELECT {names} FROM `{table.namespace}`.`{table.name}` WHERE {there}")
+        found = server.query(f"SELECT {names} FROM `{table.namespace}`.`{table.name}` AS t_ WHERE {there}")
         wide = [one.type.kind is Kind.DECIMAL for one in schema.columns]
         return Counter(
             tuple(Decimal(value) if number and value else value for value, number in zip(row, wide, strict=True))

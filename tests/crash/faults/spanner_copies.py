@@ -1,4 +1,4 @@
-"""Spanner's emulator, which has the copies of all histories, what goes wrong with it, and a reader of witness tables."""
+"""Spanner's emulator, which has the copies of all histories; what goes wrong with it; a reader of witness tables."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class SpannerReader(CopiesReader):
         names = [*COLUMNS[name], *(one for one in ("made_at", "made_by", "place") if one in found)]
         listed = ", ".join(f"`{one}`" for one in names)
         copy = [dict(zip(names, row, strict=True))
-            for row in snapshot.execute_sql(f"SELECT {listed} FROM `{self._namespace}`.`{name}`")]  # fmt: skip
+            for row in snapshot.execute_sql(f"SELECT {listed} FROM `{self._namespace}`.`{name}` AS t_")]  # fmt: skip
         self._check(seen, copy, {APPLIED: str(position[1])})
         self._position[name] = tuple(position)
         self.states += 1

@@ -72,7 +72,7 @@ class SpannerCopies(PostgresCopies):
         forms = [FORMS.get(kinds[name].partition("(")[0], _same) for name in names]
         return [
             tuple(None if value is None else form(value) for value, form in zip(row, forms, strict=True))
-            for row in self.query(f"SELECT {listed} FROM {self.place(table)}")
+            for row in self.query(f"SELECT {listed} FROM {self.place(table)} AS t_")
         ]
 
 

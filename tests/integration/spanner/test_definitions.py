@@ -233,7 +233,7 @@ def test_columns_have_names_that_spanner_takes() -> None:
 def test_columns_that_differ_in_case_only_stop_the_table(copies: SpannerCopies) -> None:
     both = schema_of({"id": "int", "Name": "string", "name": "string"}, ["id"])
     for apply in (lambda: copies.table(both), lambda: copies.target.apply(filled(copies), Evolve(both, 2), "L1")):
-        with pytest.raises(UnsupportedDdl, match="Name and name of shop.t are one name in Spanner"):
+        with pytest.raises(UnsupportedDdl, match=r"Name and name of shop\.t are one name in Spanner"):
             apply()
 
 

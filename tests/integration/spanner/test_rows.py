@@ -6,7 +6,6 @@ import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any
@@ -68,7 +67,7 @@ def test_rows_change_with_their_position_or_not_at_all(copies: SpannerCopies, po
 
 
 @pytest.fixture
-def commits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+def commits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many mutations each commit has sent, as Spanner counts them."""
     sent: list[int] = []
     commit = SpannerSession._commit
@@ -82,7 +81,7 @@ def commits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         commit(self, request)
 
     monkeypatch.setattr(SpannerSession, "_commit", counted)
-    yield sent
+    return sent
 
 
 @pytest.mark.parametrize("mode", list(Mode))
@@ -108,7 +107,8 @@ def test_no_commit_is_beyond_half_of_spanners_limit(copies: SpannerCopies, commi
 def test_a_commit_ends_where_a_transaction_of_the_source_ends() -> None:
     def cut(transactions: list[str | None], most: int) -> int:
         table = pa.table({
-            TXN_ID: pa.array(transactions, pa.string()), COMMIT_TS: pa.array([0] * len(transactions), pa.timestamp("us")),
+            TXN_ID: pa.array(transactions, pa.string()),
+            COMMIT_TS: pa.array([0] * len(transactions), pa.timestamp("us")),
             "_operation": ["READ" if one is None else "INSERT" for one in transactions],
         })  # fmt: skip
         return _first(table, most, 1 << 20)
@@ -330,7 +330,7 @@ def test_a_key_or_a_cell_that_is_too_long_stops_the_table(copies: SpannerCopies)
     with pytest.raises(ValueDoesNotFit, match=r"column v of copies.* a text of 2621441 characters") as told:
         copies.merge(table, KEYED, insert(0, 1, "x" * (values.MAX_TEXT + 1)))
     assert told.value.column == "v"
-    with pytest.raises(ValueDoesNotFit, match="long|size|limit"):
+    with pytest.raises(ValueDoesNotFit, match=r"long|size|limit"):
         copies.merge(keyed, texts, insert(0, "k" * 9000, 1))
     copies.merge(table, KEYED, insert(0, 1, "ä" * values.MAX_TEXT))
     assert copies.query(f"SELECT LENGTH(v) FROM {copies.place(table)}") == [(values.MAX_TEXT,)]
