@@ -6,7 +6,7 @@ import base64
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -42,8 +42,11 @@ class EmbeddedSpanner:
     project = "tidemark-test"
     instance = "tidemark-instance"
 
-    def __init__(self, folder: Path, port: int | None = None, database: str = "copies") -> None:
-        """`folder` holds the log."""
+    def __init__(
+        self, folder: Path, port: int | None = None, database: str = "copies", options: Sequence[str] = ()
+    ) -> None:
+        """`folder` holds the log.  options: of the emulator."""
+        self._options = options
         self.folder, self.database = folder.resolve(), database
         named = os.environ.get(VARIABLE, "")
         self._own = not named
@@ -70,7 +73,7 @@ class EmbeddedSpanner:
                 raise ServerFailed(NEEDED)
             self.folder.mkdir(parents=True, exist_ok=True)
             claim(self.port)
-            command = [str(program), "--host_port", self.address]
+            command = [str(program), "--host_port", self.address, *self._options]
             self._child = start("spanner", command, self.folder / "spanner.log")
             if not wait_for_port(self.port, START_SECONDS) or not self._child.alive:
                 message = f"Spanner's emulator did not start:\n{self._child.tail()}"

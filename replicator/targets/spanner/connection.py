@@ -152,17 +152,17 @@ class SpannerSession:
         try:
             mutations = work(lambda table, names, keys: self._read(within, table, names, keys))
             staged()
-        except BaseException as error:
-            if not isinstance(error, exceptions.Aborted):
-                self._roll_back(begun.id)
+            request = CommitRequest(session=self._name, transaction_id=begun.id)
+            CommitRequest.pb(request).mutations.extend(Mutation.pb(one) for one in mutations)
+            try:
+                self._commit(request)
+            except (exceptions.ServiceUnavailable, exceptions.InternalServerError):
+                self._commit(request)  # one transaction commits once: to ask again is safe
+        except exceptions.Aborted:
             raise
-        request = CommitRequest(session=self._name, transaction_id=begun.id)
-        CommitRequest.pb(request).mutations.extend(Mutation.pb(one) for one in mutations)
-        # The same transaction cannot be committed twice: to ask again is safe.
-        try:
-            self._commit(request)
-        except (exceptions.ServiceUnavailable, exceptions.InternalServerError):
-            self._commit(request)
+        except BaseException:
+            self._roll_back(begun.id)
+            raise
 
     def _commit(self, request: CommitRequest) -> None:
         self._api.commit(request=request, retry=None, timeout=COMMIT_SECONDS, metadata=self._metadata)

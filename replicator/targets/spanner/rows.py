@@ -204,7 +204,8 @@ class SpannerRows(RowsByMode):
         names = [*key, *[VALID_FROM] * (table.mode is Mode.HISTORY)]
         most, total = max(self.budget.mutations // (len(names) + 2), 1), 0
         fields = pa.schema([table.arrow.field(name) for name in names])
-        sql = f"SELECT {self.dialect.listed(names)} FROM {place} AS {ALIAS} WHERE {live.get(table.mode, '')}{older} LIMIT {most}"
+        condition = f"{live.get(table.mode, '')}{older}"
+        sql = f"SELECT {self.dialect.listed(names)} FROM {place} AS {ALIAS} WHERE {condition} LIMIT {most}"
         while True:
             rows = of(session).select(sql, {}, fields)
             total += rows.num_rows

@@ -33,7 +33,7 @@ class SpannerCopies(PostgresCopies):
     def __init__(self, folder: Path, breaking: threading.Lock) -> None:
         """breaking: held while anything is broken."""
         super().__init__(folder, breaking)
-        self.spanner = EmbeddedSpanner(folder)
+        self.spanner = EmbeddedSpanner(folder, options=["--enable_fault_injection"])  # it aborts commits, too
         self._proxy: Proxy | None = None
 
     @property
