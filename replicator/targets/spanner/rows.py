@@ -31,7 +31,7 @@ from replicator.targets.spanner.edits import Edits, deleted, edits, stored
 from replicator.targets.spanner.failures import TooManyMutations
 from replicator.targets.spanner.names import ALIAS, api_name, column_name, quoted
 from replicator.targets.spanner.positions import SpannerPositions
-from replicator.targets.spanner.rebuild import Rebuild
+from replicator.targets.spanner.schema_update import Rebuild
 from replicator.targets.spanner.values import Budget, encoded
 from replicator.targets.warehouse.changes import MEMORY, SKIPPED, Outcome, RowsByMode
 from replicator.targets.warehouse.dialect import Session

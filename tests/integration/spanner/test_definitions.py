@@ -202,15 +202,15 @@ def test_a_table_that_is_discarded_meanwhile_refuses_what_fills_it(
     copies: SpannerCopies, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker that stood still, and whose successor has gone on."""
-    from replicator.targets.spanner import rebuild
+    from replicator.targets.spanner.schema_update import Rebuild
 
-    table, put = filled(copies), rebuild.Rebuild.put
+    table, put = filled(copies), Rebuild.put
 
-    def late(self: rebuild.Rebuild, rows: object) -> None:
+    def late(self: Rebuild, rows: object) -> None:
         assert copies.another_worker().position(table) is not None
         put(self, rows)
 
-    monkeypatch.setattr(rebuild.Rebuild, "put", late)
+    monkeypatch.setattr(Rebuild, "put", late)
     with pytest.raises(TargetConflict):
         copies.target.apply(table, Evolve(OTHERS, 2, {"v": "w"}), "L1")
     assert Counter(copies.rows(table)) == ROWS
