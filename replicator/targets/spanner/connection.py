@@ -48,7 +48,11 @@ ABORTED_SECONDS = 60.0  # a transaction that is aborted again and again is given
 PAUSE_SECONDS = (0.005, 1.0)
 DEFINITION_SECONDS = 3600.0  # definitions of large tables take long; they go on where nobody waits for them
 POLL_SECONDS = (0.05, 5.0)
-UNBOUNDED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+CHANNEL = [
+    ("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1),
+    # A connection that is dead without a word is found out, as by the vendor's clients.
+    ("grpc.keepalive_time_ms", 120_000), ("grpc.keepalive_timeout_ms", 20_000),
+]  # fmt: skip
 STRONG = TransactionSelector(single_use=TransactionOptions(read_only=TransactionOptions.ReadOnly(strong=True)))
 READ_WRITE = TransactionOptions(read_write=TransactionOptions.ReadWrite())
 ALL = KeySet(all_=True)
@@ -274,9 +278,9 @@ _STATUS = {code.value[0]: code for code in grpc.StatusCode}
 
 def _channel(one: SpannerDestination) -> grpc.Channel:
     if one.plaintext:
-        return grpc.insecure_channel(one.host, options=UNBOUNDED)
+        return grpc.insecure_channel(one.host, options=CHANNEL)
     own = credentials(one.settings, SCOPES)
-    return SpannerGrpcTransport.create_channel(one.host, credentials=own, scopes=SCOPES, options=UNBOUNDED)
+    return SpannerGrpcTransport.create_channel(one.host, credentials=own, scopes=SCOPES, options=CHANNEL)
 
 
 def _found(stream: Any) -> Found:
