@@ -16,6 +16,7 @@ from replicator.targets.base import Create, Drop, Evolve, Merge, Rename, Replace
 from replicator.targets.spanner.config import destination
 from replicator.targets.spanner.connection import SpannerSession
 from replicator.targets.spanner.names import IDENTIFIERS, column_name
+from replicator.verification.spanner.target import spanner_name
 from tests.integration.spanner.copies import SpannerCopies
 from tests.staged import delete, insert, read, schema_of, update
 
@@ -225,6 +226,7 @@ def test_columns_have_names_that_spanner_takes() -> None:
     assert len({name.lower() for name in made}) == len(odd)
     assert all(name[0].isalpha() and name.isascii() and len(name) <= 128 for name in made)
     assert made[-1] == "tidemark_sequence_num"
+    assert [spanner_name(name) for name in (*taken, *odd)] == [column_name(name) for name in (*taken, *odd)]
     assert IDENTIFIERS.legal("tidemark_positions") != "tidemark_positions"
     assert IDENTIFIERS.legal("Orders").startswith("orders_")
     assert IDENTIFIERS.legal("_x")[0] == "t"
