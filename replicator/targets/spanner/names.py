@@ -25,6 +25,10 @@ OWN = "tidemark"  # what Tidemark's own names begin with
 ALIAS = f"{OWN}_t"  # of a table in a query: a column may have the name of its table, which would be the whole row
 POSITIONS = f"{OWN}_positions"  # a table in each schema, with a row for each table
 NUMERIC = decimal(38, MAX_SCALE)
+# docs.cloud.google.com/spanner/quotas: a commit has at most 80,000 mutations, each column of each row and each entry of
+# an index being one, and 100 MB.  Half of both is for the indexes that others have made.
+MAX_MUTATIONS, MAX_COMMIT_BYTES = 40_000, 40 * 1024 * 1024
+MIN_MUTATIONS, MIN_COMMIT_BYTES = 1000, 1024 * 1024
 TYPES: Mapping[Kind, str] = {
     Kind.BOOLEAN: "BOOL",
     Kind.INT: "INT64",

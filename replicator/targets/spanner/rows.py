@@ -83,7 +83,7 @@ class SpannerRows(RowsByMode):
             start = 0
             while start < part.num_rows:
                 try:
-                    stop, made = self._stretch(session, table, schema, part.slice(start), emptied=change.emptied)
+                    stop, made = self._stretch(session, table, change, part.slice(start))
                 except ValuesUnknown:
                     return self._merge_as_one(session, table, change, after, counts)
                 start += stop
@@ -96,13 +96,17 @@ class SpannerRows(RowsByMode):
             self._commit(session, table, after, [])
         return _merged(counts, commits), counts
 
-    def _stretch(
-        self, session: Session, table: OpenTable, schema: TableSchema, changes: pa.Table, *, emptied: bool
-    ) -> tuple[int, Edits]:
-        """How many of the first changes one commit takes, and what they come to.  Raises ValuesUnknown."""
+    def _stretch(self, session: Session, table: OpenTable, change: Merge, changes: pa.Table) -> tuple[int, Edits]:
+        """How many of the first changes one commit takes, and what they come to.  Raises ValuesUnknown.
+
+        Up to the end of what was read while the table was loaded, if their edits fit: only all of it makes a state that
+        the source had.
+        """
+        schema, emptied = change.schema, change.emptied
         most, least = max(self.budget.mutations // _mutations_of_a_change(table), 1), 0
+        together = int(np.searchsorted(changes.column(SEQUENCE).to_numpy(), change.whole_to, "right"))
         while True:
-            count = max(_first(changes, most, self.budget.nbytes), least)
+            count = max(_first(changes, most, self.budget.nbytes), least, together)
             try:
                 made = edits(of(session), table, schema, changes.slice(0, count), emptied=emptied)
             except ValuesUnknown:
@@ -112,6 +116,9 @@ class SpannerRows(RowsByMode):
                 continue
             if count == 1 or self.budget.fits(made.mutations, made.nbytes):
                 return count, made
+            if together == count:
+                together = 0
+                continue
             if least:
                 return count, self._as_one(made, schema, count)
             most = count // 2  # the target's rows are larger than the changes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -17,14 +17,11 @@ from google.protobuf.struct_pb2 import ListValue, Value
 from replicator.errors import ValueDoesNotFit
 from replicator.model.schema import SEQUENCE
 from replicator.model.types import Kind
+from replicator.targets.spanner import names
 from replicator.targets.spanner.names import type_of
 from replicator.targets.warehouse.years import check_years
 
 MAX_TEXT, MAX_BYTES = 2_621_440, 10 * 1024 * 1024  # characters, bytes of a cell
-# docs.cloud.google.com/spanner/quotas: a commit has at most 80,000 mutations, each column of each row and each entry of
-# an index being one, and 100 MB.  Half of both is for the indexes that others have made.
-MAX_MUTATIONS, MAX_COMMIT_BYTES = 40_000, 40 * 1024 * 1024
-MIN_MUTATIONS, MIN_COMMIT_BYTES = 1000, 1024 * 1024
 NULL = Value(null_value="NULL_VALUE")
 CODES: Mapping[Kind, TypeCode] = {
     Kind.BOOLEAN: TypeCode.BOOL, Kind.INT: TypeCode.INT64, Kind.BIGINT: TypeCode.INT64, Kind.DECIMAL: TypeCode.NUMERIC,
@@ -38,12 +35,12 @@ CODES: Mapping[Kind, TypeCode] = {
 class Budget:
     """How much a commit takes: less, once Spanner has refused one, as it counts entries of others' indexes, too."""
 
-    mutations: int = MAX_MUTATIONS
-    nbytes: int = MAX_COMMIT_BYTES
+    mutations: int = field(default_factory=lambda: names.MAX_MUTATIONS)
+    nbytes: int = names.MAX_COMMIT_BYTES
 
     def refused(self) -> None:
-        self.mutations = max(self.mutations // 2, MIN_MUTATIONS)
-        self.nbytes = max(self.nbytes // 2, MIN_COMMIT_BYTES)
+        self.mutations = max(self.mutations // 2, names.MIN_MUTATIONS)
+        self.nbytes = max(self.nbytes // 2, names.MIN_COMMIT_BYTES)
 
     def fits(self, mutations: int, nbytes: int) -> bool:
         return mutations <= self.mutations and nbytes <= self.nbytes

@@ -34,6 +34,7 @@ from replicator.targets.spanner import connection, values
 from replicator.targets.spanner.config import destination
 from replicator.targets.spanner.connection import SpannerSession
 from replicator.targets.spanner.failures import NoSuchTable, TooManyMutations, explained
+from replicator.targets.spanner.names import MAX_MUTATIONS
 from replicator.targets.spanner.rows import _first
 from tests.crash.faults.proxy import Proxy
 from tests.integration.spanner.copies import SpannerCopies
@@ -96,8 +97,8 @@ def test_no_commit_is_beyond_half_of_spanners_limit(copies: SpannerCopies, commi
     how = copies.target.apply(table, Merge([log], schema, 2 * rows - 1)).how
     assert how.endswith(" commits)") or mode is Mode.CHANGELOG
     copies.target.apply(table, DeleteBelow(2 * rows - 5, 2 * rows))
-    assert max(commits) <= values.MAX_MUTATIONS + 10  # the position
-    assert len([one for one in commits if one > values.MAX_MUTATIONS // 4]) > 4
+    assert max(commits) <= MAX_MUTATIONS + 10  # the position
+    assert len([one for one in commits if one > MAX_MUTATIONS // 4]) > 4
     if mode is not Mode.CHANGELOG:
         live = {Mode.MIRROR: "TRUE", Mode.SOFT_DELETE: "NOT tidemark_is_deleted", Mode.HISTORY: "tidemark_is_current"}
         found = copies.query(f"SELECT COUNT(*), SUM(c0) FROM {copies.place(table)} WHERE {live[mode]}")
@@ -140,6 +141,20 @@ def test_a_worker_that_dies_between_two_commits_of_a_batch_is_followed_by_one_th
         assert at.item == ""
         worker.apply(table, Merge([log], schema, 79), "L1")
         assert Counter(copies.rows(table)) == Counter((n, f"v{n + 40}") for n in range(40))
+
+
+def test_what_was_changed_while_a_table_was_loaded_is_one_commit_where_it_fits(
+    copies: SpannerCopies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows were read at different times: the states in between are none that the source had."""
+    monkeypatch.setattr(copies, "_mutations", 30)
+    worker = copies.another_worker()
+    for whole_to, told in ((99, "merge"), (-1, "merge (15 commits)"), (49, "merge (9 commits)")):
+        table = copies.table(KEYED)
+        worker.apply(table, Append([copies.segment(KEYED, [read(n, n, "x") for n in range(5)])], KEYED, 4))
+        log = copies.segment(KEYED, [update(n, (n % 5, "x"), (n % 5, f"v{n}")) for n in range(5, 105)])
+        assert worker.apply(table, Merge([log], KEYED, 104, whole_to=whole_to + 5)).how == told
+        assert Counter(copies.rows(table)) == Counter((n % 5, f"v{n}") for n in range(100, 105))
 
 
 def test_spanner_refusing_a_commit_makes_the_next_ones_smaller(
