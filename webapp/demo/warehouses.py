@@ -73,10 +73,23 @@ def _snowflake(folder: Path, port: int) -> Iterator[Warehouse]:
         server.stop()
 
 
+@contextmanager
+def _spanner(folder: Path, port: int) -> Iterator[Warehouse]:
+    from testing.servers.spanner import EmbeddedSpanner  # noqa: PLC0415 - only a checkout has it
+
+    server = EmbeddedSpanner(folder, port)
+    server.start()
+    try:
+        yield Warehouse("spanner", "Spanner", server.settings, kept=False)
+    finally:
+        server.stop()
+
+
 WAREHOUSES: Mapping[str, Callable[[Path, int], Any]] = {
     "postgres": _postgres,
     "redshift": _redshift,
     "snowflake": _snowflake,
+    "spanner": _spanner,
 }
 
 

@@ -135,6 +135,13 @@ class SpannerDialect(Definitions):
     def drop_column(self, session: Session, table: TargetTable, name: str) -> None:
         self.define(session, f"ALTER TABLE {self.place(table)} DROP COLUMN {self.quoted(name)}")
 
+    def drop_schema(self, session: Session, name: str) -> None:
+        found = of(session).query(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = @name", {"name": name}
+        )
+        dropped = [f"DROP TABLE {self.place(TargetTable(name, str(table)))}" for (table,) in found]
+        self.define(session, *dropped, f"DROP SCHEMA IF EXISTS `{name}`")
+
     def define(self, session: Session, *statements: str) -> None:
         """Once for each mark; outside of one, statements that may be made twice."""
         mine = of(session)

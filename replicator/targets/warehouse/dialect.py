@@ -199,6 +199,11 @@ class Definitions(ABC):
         """A column in a definition."""
         return f"{self.quoted(name)} {self.type_name(kind)}"
 
+    def drop_schema(self, session: Session, name: str) -> None:
+        """With all that is in it: after a test."""
+        schema, _, _ = self.place(TargetTable(name, "t")).rpartition(".")
+        session.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+
     def discard(self, session: Session) -> None:
         """Drop the session's staging tables, where there are any."""
         del session

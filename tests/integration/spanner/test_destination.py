@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 
 import pytest
 
@@ -11,6 +12,7 @@ from replicator.sources.base import CheckStatus
 from replicator.targets.base import TargetTable
 from replicator.targets.iceberg.destination import NO_LAKE
 from replicator.targets.spanner.config import destination, place
+from replicator.targets.spanner.dialect import SpannerDialect
 from replicator.targets.spanner.kind import SPANNER
 from tests.integration.spanner.copies import SpannerCopies
 from tests.staged import insert, schema_of
@@ -85,6 +87,16 @@ def test_a_page_shows_figures_rows_and_what_to_paste(copies: SpannerCopies) -> N
     gone = TargetTable(table.namespace, "gone")
     assert SPANNER.report(copies.settings, NO_LAKE, gone.namespace, gone.name) is None
     assert SPANNER.preview(copies.settings, NO_LAKE, gone, 5) is None
+
+
+def test_a_schema_is_dropped_with_all_that_is_in_it(copies: SpannerCopies) -> None:
+    copies.table(KEYED)
+    dialect = SpannerDialect(destination(copies.settings))
+    with closing(dialect.connect()) as session:
+        dialect.drop_schema(session, copies.namespace)
+        dialect.drop_schema(session, copies.namespace)
+    assert copies.tables() == set()
+    assert (copies.namespace,) not in copies.query("SELECT schema_name FROM information_schema.schemata")
 
 
 def test_a_place_tells_databases_apart(copies: SpannerCopies) -> None:
