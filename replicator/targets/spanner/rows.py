@@ -33,7 +33,8 @@ from replicator.targets.spanner.names import ALIAS, api_name, column_name, quote
 from replicator.targets.spanner.positions import SpannerPositions
 from replicator.targets.spanner.schema_update import Rebuild
 from replicator.targets.spanner.values import Budget, encoded
-from replicator.targets.warehouse.changes import MEMORY, SKIPPED, Outcome, RowsByMode
+from replicator.targets.warehouse import changes as warehouse
+from replicator.targets.warehouse.changes import SKIPPED, Outcome, RowsByMode
 from replicator.targets.warehouse.dialect import Session
 from replicator.targets.warehouse.folds import UNBOUNDED, ValuesUnknown
 from replicator.targets.warehouse.position import OpenTable
@@ -75,7 +76,7 @@ class SpannerRows(RowsByMode):
     def _merge(self, session: Session, table: OpenTable, change: Merge, after: Position) -> Outcome:
         schema, counts, commits = change.schema, Counts(), 0
         parts = staged_changes.parts(
-            self.storage, change.segments, schema, table.position.applied, MEMORY,
+            self.storage, change.segments, schema, table.position.applied, warehouse.MEMORY,
             timed=True, partial=schema.partial, told_apart=True,
         )  # fmt: skip
         reach("apply.stage.before")

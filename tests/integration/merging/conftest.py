@@ -14,16 +14,17 @@ from tests.integration.warehouse.copies import PostgresCopies, RedshiftCopies
 NAMES = itertools.count(1)
 
 
-MUTATIONS = {"spanner": 0, "spanner_in_pieces": 40}  # of a commit; 0: as many as it takes
+MUTATIONS = {"spanner": 0, "spanner_in_pieces": 100}  # of a commit; 0: as many as it takes
 
 
-@pytest.fixture(params=["delta", "enforced", "indexed", pytest.param("redshift", marks=pytest.mark.long), *MUTATIONS])
+LONG = [pytest.param(name, marks=pytest.mark.long) for name in ("redshift", "spanner")]
+
+
+@pytest.fixture(params=["delta", "enforced", "indexed", "spanner_in_pieces", *LONG])
 def copies(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[DeltaLake | PostgresCopies]:
-    """Delta Lake; Postgres with primary keys, and with indexes only; a stand-in for Redshift; Spanner's
-    emulator.
-    """
+    """Delta Lake; Postgres with primary keys, and with indexes only; a stand-in for Redshift; Spanner's emulator."""
     if request.param == "delta":
         yield DeltaLake.at(tmp_path)
         return
