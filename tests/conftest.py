@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from testing.servers.kafka import EmbeddedKafka
     from testing.servers.redshift import EmbeddedRedshift
     from testing.servers.snowflake.embedded import EmbeddedSnowflake
+    from testing.servers.spanner import EmbeddedSpanner
     from tests.integration.kafka.security import Authority
     from tests.integration.spark.lake import Lake
 
@@ -286,6 +287,16 @@ def bigquery_server() -> Iterator[EmbeddedBigQuery]:
     from testing.servers.bigquery.embedded import EmbeddedBigQuery
 
     yield from _while_it_runs(EmbeddedBigQuery(HOME / "bigquery"))
+
+
+@pytest.fixture(scope="session")
+def spanner_server() -> Iterator[EmbeddedSpanner]:
+    """The emulator of Google's SDK."""
+    from testing.servers.spanner import NEEDED, EmbeddedSpanner, available
+
+    if not available():
+        pytest.skip(NEEDED)
+    yield from _while_it_runs(EmbeddedSpanner(HOME / "spanner"))
 
 
 @pytest.fixture(scope="session")

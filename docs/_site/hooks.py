@@ -23,6 +23,7 @@ PAGES = {
     "replicator/targets/redshift/README.md": "targets/redshift.md",
     "replicator/targets/snowflake/README.md": "targets/snowflake.md",
     "replicator/targets/bigquery/README.md": "targets/bigquery.md",
+    "replicator/targets/spanner/README.md": "targets/spanner.md",
     "replicator/targets/kafka/README.md": "targets/kafka.md",
 }
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from replicator.folding import changelog
 from replicator.model.change import Operation
 from replicator.model.mode import CURRENT, DELETED, VALID_FROM, Mode
-from replicator.model.schema import BEFORE, COMMIT_TS, OPERATION, SEQUENCE, UNCHANGED, TableSchema
+from replicator.model.schema import BEFORE, COMMIT_TS, OPERATION, SEQUENCE, TXN_ID, UNCHANGED, TableSchema
 from replicator.staging.reader import read
 from replicator.staging.storage import Storage
 from replicator.state.journal import Segment
@@ -52,9 +52,13 @@ def parts(
     *,
     timed: bool = False,
     partial: bool = False,
+    told_apart: bool = False,
 ) -> Iterator[pa.Table]:
-    """As `changes`, in order, in parts of about `most` bytes; of a table without key with the whole before image."""
-    names = _wanted(schema, schema.key or schema.names, timed=timed, partial=partial)
+    """As `changes`, in order, in parts of about `most` bytes; of a table without key with the whole before image.
+
+    told_apart: with _txn_id, which is null where the source does not tell transactions apart.
+    """
+    names = _wanted(schema, schema.key or schema.names, timed=timed, partial=partial) + [TXN_ID] * told_apart
     found: list[pa.RecordBatch] = []
     size = 0
     for batch in _newer(storage, segments, schema, above, names):

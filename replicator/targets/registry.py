@@ -12,9 +12,10 @@ from replicator.targets.kind import Opening, TargetKind
 from replicator.targets.postgres.kind import POSTGRES
 from replicator.targets.redshift.kind import REDSHIFT
 from replicator.targets.snowflake.kind import SNOWFLAKE
+from replicator.targets.spanner.kind import SPANNER
 
 KINDS: dict[str, TargetKind] = {
-    kind.name: kind for kind in (ICEBERG, DELTA, POSTGRES, REDSHIFT, SNOWFLAKE, BIGQUERY, KAFKA)
+    kind.name: kind for kind in (ICEBERG, DELTA, POSTGRES, REDSHIFT, SNOWFLAKE, BIGQUERY, SPANNER, KAFKA)
 }
 DEFAULT = ICEBERG.name
 

@@ -121,6 +121,23 @@ class BigQueryConfig:
         return open_table(self, pair)
 
 
+@dataclass(frozen=True)
+class SpannerConfig:
+    """Tables of a Spanner database.  host: with port; login: makes google-auth's credentials; None: an emulator."""
+
+    project: str
+    instance: str
+    database: str
+    host: str
+    login: Callable[[Sequence[str]], Any] | None = field(default=None, repr=False)
+
+    def open(self, pair: TablePair) -> PinnedTable:
+        """See `TargetTables`."""
+        from replicator.verification.spanner.target import open_table  # noqa: PLC0415 - the vendor's client
+
+        return open_table(self, pair)
+
+
 TargetConfig = CatalogConfig | TargetTables
 
 

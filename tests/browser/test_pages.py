@@ -50,6 +50,8 @@ def pages(made: Installation) -> list[str]:
         "/destinations/new/?kind=redshift",
         "/destinations/new/?kind=snowflake",
         "/destinations/new/?kind=bigquery",
+        "/destinations/new/?kind=spanner",
+        "/destinations/guide/spanner/",
         "/destinations/guide/kafka/",
         "/account/tokens/",
         "/users/",

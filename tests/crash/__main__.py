@@ -80,7 +80,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--catalog",
-        choices=("built_in", "rest", "glue", "delta", "postgres", "redshift", "snowflake", "bigquery"),
+        choices=("built_in", "rest", "glue", "delta", "postgres", "redshift", "snowflake", "bigquery", "spanner"),
         default="built_in",
         help="which has the copies",
     )

@@ -26,6 +26,7 @@ from tests.crash.faults.catalog import GlueLake, RestLake
 from tests.crash.faults.lake import Lake
 from tests.crash.faults.postgres_copies import PostgresCopies, RedshiftCopies
 from tests.crash.faults.snowflake_copies import SnowflakeCopies
+from tests.crash.faults.spanner_copies import SpannerCopies
 from tests.crash.faults.store import S3Store
 from tests.crash.sources import SOURCES, SourceUnderTest, copied
 from webapp.embedded.postgres import EmbeddedPostgres
@@ -36,8 +37,10 @@ LEASE_SECONDS = 2.0
 LIVES_PER_SPARK = 60
 START_SECONDS = 120.0
 LOOK_SECONDS = 20.0  # for statements that hang
-COPIES = {one.kind: one for one in (PostgresCopies, RedshiftCopies, SnowflakeCopies, BigQueryCopies)}
 STORES = {"glue": "s3"}  # of catalogs that have one only
+COPIES: Mapping[str, type[PostgresCopies]] = {
+    one.kind: one for one in (PostgresCopies, RedshiftCopies, SnowflakeCopies, BigQueryCopies, SpannerCopies)
+}
 
 
 @dataclass
@@ -205,7 +208,7 @@ class Stand:
         """`source`: mariadb, mysql or postgres; `version` of the last, by default the embedded server's.
 
         catalog: built_in, rest or glue, which has the copies; delta: Delta tables have them; postgres: a server;
-        redshift, snowflake, bigquery: a stand-in.
+        redshift, snowflake, bigquery: a stand-in; spanner: the vendor's emulator.
         store: s3 for copies on S3; those of glue always are.
         neighbour: another program lives in the catalog.
 

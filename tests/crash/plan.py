@@ -126,6 +126,7 @@ class Deck:
                 "replicator.targets.delta.maintenance.MAX_SMALL_FILES": hand.choice((3, 16)),
                 "replicator.targets.delta.apply.MEMORY": (memory := hand.choice((1, 20_000, 1 << 27))),
                 "replicator.targets.warehouse.changes.MEMORY": memory,
+                "replicator.targets.spanner.names.MAX_MUTATIONS": 400 if memory == 1 else 40_000,
                 "replicator.staging.writer.SPILL_BYTES": hand.choice((2_000, 50_000, 32 * 1024 * 1024)),
             },
             head_start=hand.choice((0.0, 0.0, 1.0, 3.0)),

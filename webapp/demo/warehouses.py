@@ -85,11 +85,24 @@ def _bigquery(folder: Path, port: int) -> Iterator[Warehouse]:
         server.stop()
 
 
+@contextmanager
+def _spanner(folder: Path, port: int) -> Iterator[Warehouse]:
+    from testing.servers.spanner import EmbeddedSpanner  # noqa: PLC0415 - only a checkout has it
+
+    server = EmbeddedSpanner(folder, port)
+    server.start()
+    try:
+        yield Warehouse("spanner", "Spanner", server.settings, kept=False)
+    finally:
+        server.stop()
+
+
 WAREHOUSES: Mapping[str, Callable[[Path, int], Any]] = {
     "postgres": _postgres,
     "redshift": _redshift,
     "snowflake": _snowflake,
     "bigquery": _bigquery,
+    "spanner": _spanner,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from typing import SupportsInt
 
 import pyarrow as pa
 
-from replicator.errors import TargetConflict, ValuesLost
+from replicator.errors import TargetConflict, TidemarkError, ValuesLost
 from replicator.faults import reach
 from replicator.folding import changelog, staged_changes
 from replicator.model.mode import CURRENT, DELETED, DELETED_AT, VALID_FROM, VALID_TO, Mode
@@ -55,10 +56,9 @@ def published(session: Session) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class RowChanges:
-    """Changes of rows of one replicator's tables."""
+class RowsByMode(ABC):
+    """Changes of rows of one replicator's tables: what is to be done, as the position and the mode say."""
 
-    dialect: Dialect
     positions: Positions
     storage: Storage
 
@@ -91,6 +91,60 @@ class RowChanges:
         after = replace(at, applied=change.upto, item=item_of(change))
         if table.mode is Mode.CHANGELOG:
             return "append", Counts(self._put(session, table, after, self._unfolded(table, change)))
+        return self._merge(session, table, change, after)
+
+    @abstractmethod
+    def replace(self, session: Session, table: OpenTable, change: Replace) -> Outcome:
+        """The rows become exactly those of the segments; a changelog gets them, and a marker of what is over."""
+
+    def delete_below(self, session: Session, table: OpenTable, change: DeleteBelow) -> Outcome:
+        """Rows with a smaller number go, or end."""
+        at = table.position
+        if at.applied >= change.upto:
+            return SKIPPED, Counts()
+        _changes_read()
+        return self._delete_below(session, table, change, replace(at, applied=change.upto, item=item_of(change)))
+
+    @abstractmethod
+    def _merge(self, session: Session, table: OpenTable, change: Merge, after: Position) -> Outcome:
+        """Of any mode but the changelog.  change: with what is still to be applied."""
+
+    @abstractmethod
+    def _put(self, session: Session, table: OpenTable, after: Position, rows: Iterable[pa.Table]) -> int:
+        """Rows in the order of their numbers, without looking at the table; how many."""
+
+    @abstractmethod
+    def _delete_below(self, session: Session, table: OpenTable, change: DeleteBelow, after: Position) -> Outcome:
+        """See `delete_below`."""
+
+    def _read(self, segments: Sequence[Segment], schema: TableSchema, above: int, mode: Mode) -> Iterator[pa.Table]:
+        for segment in segments:
+            for batch in staged_changes.rows(self.storage, segment, schema, above):
+                yield staged_changes.as_read(batch, segment, mode)
+
+    def _unfolded(self, table: OpenTable, change: Merge) -> Iterator[pa.Table]:
+        for segment in change.segments:
+            yield from staged_changes.unfolded(self.storage, segment, change.schema, table.position.applied)
+
+    def _values_lost(self, session: Session, table: OpenTable, change: Merge) -> TidemarkError:
+        """What an UPDATE left out is nowhere; or another worker's commit has changed the rows meanwhile."""
+        message = (
+            f"{table.name} has diverged from its source: changed rows have values that the source's log omitted as"
+            " unchanged and that are missing in the target."
+        )
+        now = self.positions.look(session, table.name)
+        if now is None or now.position != table.position:
+            return TargetConflict(f"Another worker committed to {table.name}.", table=str(table.name))
+        return ValuesLost(message, table=str(change.schema.table))
+
+
+@dataclass(frozen=True)
+class RowChanges(RowsByMode):
+    """By the statements of an SQL dialect."""
+
+    dialect: Dialect
+
+    def _merge(self, session: Session, table: OpenTable, change: Merge, after: Position) -> Outcome:
         try:
             counts = self._fold(session, table, change, after, MEMORY)
         except ValuesUnknown:
@@ -99,7 +153,7 @@ class RowChanges:
         return "merge" if counts.updated or counts.deleted else "append", counts
 
     def replace(self, session: Session, table: OpenTable, change: Replace) -> Outcome:
-        """The rows become exactly those of the segments; a changelog gets them, and a marker of what is over."""
+        """See `RowsByMode`."""
         at = table.position
         if at.load == change.load and at.loaded >= change.loaded:
             return SKIPPED, Counts()
@@ -124,20 +178,14 @@ class RowChanges:
                 self.positions.move(session, table, after)
         return "replace", Counts(inserted, 0, int(deleted))
 
-    def delete_below(self, session: Session, table: OpenTable, change: DeleteBelow) -> Outcome:
-        """Rows with a smaller number go, or end."""
-        at = table.position
-        if at.applied >= change.upto:
-            return SKIPPED, Counts()
-        after = replace(at, applied=change.upto, item=item_of(change))
-        _changes_read()
+    def _delete_below(self, session: Session, table: OpenTable, change: DeleteBelow, after: Position) -> Outcome:
         _to_be_staged()
         with published(session):
             self.positions.move(session, table, after)
-            outcome = self._delete_below(session, table, change)
+            outcome = self._deleted_below(session, table, change)
         return outcome()
 
-    def _delete_below(self, session: Session, table: OpenTable, change: DeleteBelow) -> Callable[[], Outcome]:
+    def _deleted_below(self, session: Session, table: OpenTable, change: DeleteBelow) -> Callable[[], Outcome]:
         """The outcome is known once the transaction has ended."""
         place, below = self.dialect.place(table.name), self.dialect.literal(change.below)
         sequence, deleted, deleted_at, start, end, current = map(
@@ -187,32 +235,16 @@ class RowChanges:
         place = self.dialect.place(table.name)
         return sum(session.load(place, one, table.name) for one in rows)
 
-    def _read(self, segments: Sequence[Segment], schema: TableSchema, above: int, mode: Mode) -> Iterator[pa.Table]:
-        for segment in segments:
-            for batch in staged_changes.rows(self.storage, segment, schema, above):
-                yield staged_changes.as_read(batch, segment, mode)
-
-    def _unfolded(self, table: OpenTable, change: Merge) -> Iterator[pa.Table]:
-        for segment in change.segments:
-            yield from staged_changes.unfolded(self.storage, segment, change.schema, table.position.applied)
-
     def _fold_as_one(self, session: Session, table: OpenTable, change: Merge, after: Position) -> Counts:
         try:
             return self._fold(session, table, change, after, UNBOUNDED)
         except ValuesUnknown:
-            message = (
-                f"{table.name} has diverged from its source: changed rows have values that the source's log omitted as"
-                " unchanged and that are missing in the target."
-            )
-            now = self.positions.look(session, table.name)
-            if now is None or now.position != table.position:
-                raise TargetConflict(f"Another worker committed to {table.name}.", table=str(table.name)) from None
-            raise ValuesLost(message, table=str(change.schema.table)) from None
+            raise self._values_lost(session, table, change) from None
 
     def _fold(self, session: Session, table: OpenTable, change: Merge, after: Position, memory: int) -> Counts:
         """The first part is staged before the transaction begins, so that no lock waits for files and network."""
         schema = change.schema
-        merging = Merging(self.dialect, session, table, schema)
+        merging = Merging(table, schema, self.dialect, session)
         parts = staged_changes.parts(
             self.storage, change.segments, schema, table.position.applied, memory,
             timed=table.mode is not Mode.MIRROR, partial=schema.partial,

@@ -66,8 +66,8 @@ class Session(Protocol):
         ...
 
 
-class Dialect(ABC):
-    """Standard SQL, where an SQL target does not do it otherwise."""
+class Definitions(ABC):
+    """Names, types and definitions in a target; standard SQL, where it does not do it otherwise."""
 
     title: str  # of the product, for messages
     stepwise = False  # a definition commits by itself, and with it the transaction that it stands in
@@ -118,6 +118,10 @@ class Dialect(ABC):
             if why := self.refused_column(name):
                 message = f"The column {name} of {table} cannot be written. {why}"
                 raise UnsupportedDdl(message, table=table, remedy="Exclude the column from the replicator.")
+
+    def catalog_name(self, name: str) -> str:
+        """Of a column, as `columns` has it."""
+        return name
 
     def place(self, table: TargetTable) -> str:
         """A table's full name."""
@@ -217,6 +221,19 @@ class Dialect(ABC):
         """A column in a definition."""
         return f"{self.quoted(name)} {self.type_name(kind)}"
 
+    def drop_schema(self, session: Session, name: str) -> None:
+        """With all that is in it: after a test."""
+        schema, _, _ = self.place(TargetTable(name, "t")).rpartition(".")
+        session.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+
+    def discard(self, session: Session) -> None:
+        """Drop the session's staging tables, where there are any."""
+        del session
+
+
+class Dialect(Definitions):
+    """And the statements of a merge."""
+
     # Staging
 
     @abstractmethod
@@ -229,10 +246,6 @@ class Dialect(ABC):
     def reserve(self, session: Session, table: TargetTable) -> None:
         """A transaction is about to begin that stages rows, too: make what its definitions would commit."""
         del session, table
-
-    @abstractmethod
-    def discard(self, session: Session) -> None:
-        """Drop the session's staging tables."""
 
     # Rows
 

@@ -32,24 +32,35 @@ class ValuesUnknown(Exception):
 
 
 @dataclass(frozen=True)
-class Merging:
-    """A merge under way: where, of what."""
+class RowsHeld(ABC):
+    """A merge under way: of what, and the rows that the target has."""
 
-    dialect: Dialect
-    session: Session
     table: OpenTable
     schema: TableSchema
-
-    def stage(self, rows: pa.Table) -> str:
-        return self.dialect.stage(self.session, self.table.name, rows)
 
     def held(self, keys: pa.Table, names: list[str]) -> pa.Table:
         """The target's rows under these keys; repetitions and nulls among the keys count for nothing."""
         wanted = keys.drop_null().group_by(keys.column_names).aggregate([])
         fields = pa.schema([self.table.arrow.field(name) for name in names])
-        if not wanted.num_rows:
-            return fields.empty_table()
-        return self.dialect.held(self.session, self.table.name, wanted, fields)
+        return self._found(wanted, fields) if wanted.num_rows else fields.empty_table()
+
+    @abstractmethod
+    def _found(self, keys: pa.Table, fields: pa.Schema) -> pa.Table:
+        """keys: each once, none of them null."""
+
+
+@dataclass(frozen=True)
+class Merging(RowsHeld):
+    """And where it is staged."""
+
+    dialect: Dialect
+    session: Session
+
+    def stage(self, rows: pa.Table) -> str:
+        return self.dialect.stage(self.session, self.table.name, rows)
+
+    def _found(self, keys: pa.Table, fields: pa.Schema) -> pa.Table:
+        return self.dialect.held(self.session, self.table.name, keys, fields)
 
 
 class StagedEdits(ABC):
@@ -64,16 +75,17 @@ def stage(merging: Merging, changes: pa.Table, *, emptied: bool) -> StagedEdits:
     """Of any mode but the changelog.  Raises ValuesUnknown, TableError."""
     if not merging.schema.key:
         return _Multiset.of(merging, changes)
-    if merging.schema.partial:
-        changes = _filled(merging, changes, emptied=emptied)
+    changes = filled(merging, changes, emptied=emptied)
     if merging.table.mode is Mode.MIRROR:
         return _Newest.of(merging, changes)
     return _Versions.of(merging, changes)
 
 
-def _filled(merging: Merging, changes: pa.Table, *, emptied: bool) -> pa.Table:
-    """With the values that UPDATEs left out."""
+def filled(merging: RowsHeld, changes: pa.Table, *, emptied: bool) -> pa.Table:
+    """Of a table with a key: with the values that UPDATEs left out.  Raises ValuesUnknown."""
     schema = merging.schema
+    if not schema.partial:
+        return changes
     if not (left_out := unchanged_values.places(changes)):
         return changes.drop_columns([UNCHANGED])
     names = list(dict.fromkeys([*schema.key, *(schema.names[place] for place in left_out), SEQUENCE]))
@@ -83,6 +95,27 @@ def _filled(merging: Merging, changes: pa.Table, *, emptied: bool) -> pa.Table:
     if found is None:
         raise ValuesUnknown
     return found
+
+
+def versions(merging: RowsHeld, changes: pa.Table) -> tuple[pa.Table, pa.Table, int]:
+    """Where rows that go are kept: the rows to put, with all columns; those that go for them; how many replace none.
+
+    The target's rows under the keys take part in the fold.
+    """
+    schema, table = merging.schema, merging.table
+    held = merging.held(history_and_soft_delete.touched(changes, schema), table.arrow.names).combine_chunks()
+    history = table.mode is Mode.HISTORY
+    by_mode = history_and_soft_delete.versions if history else history_and_soft_delete.soft_deleted
+    kept = by_mode(changes, held, schema)
+    put = pa.concat_tables([shaped(changes, table.arrow), held]).take(pa.array(kept.rows))
+    for name, values in kept.own.items():
+        place = put.schema.get_field_index(name)
+        put = put.set_column(place, put.schema.field(place), values)
+    replaced = held.take(pa.array(kept.gone, pa.int64()))
+    more = [name for name, _ in table.columns if name not in schema.names]
+    if more and not history and replaced.num_rows:
+        put = carried(put, replaced, schema, more)
+    return put, replaced, kept.new
 
 
 @dataclass(frozen=True)
@@ -130,21 +163,9 @@ class _Versions(StagedEdits):
 
     @classmethod
     def of(cls, merging: Merging, changes: pa.Table) -> _Versions:
-        schema, table = merging.schema, merging.table
-        held = merging.held(history_and_soft_delete.touched(changes, schema), table.arrow.names).combine_chunks()
-        history = table.mode is Mode.HISTORY
-        by_mode = history_and_soft_delete.versions if history else history_and_soft_delete.soft_deleted
-        kept = by_mode(changes, held, schema)
-        put = pa.concat_tables([shaped(changes, table.arrow), held]).take(pa.array(kept.rows))
-        for name, values in kept.own.items():
-            place = put.schema.get_field_index(name)
-            put = put.set_column(place, put.schema.field(place), values)
-        replaced = held.take(pa.array(kept.gone, pa.int64()))
-        more = [name for name, _ in table.columns if name not in schema.names]
-        if more and not history and replaced.num_rows:
-            put = carried(put, replaced, schema, more)
-        gone = merging.stage(replaced.select([*schema.key, SEQUENCE]))
-        counts = Counts(kept.new, put.num_rows - kept.new)
+        put, replaced, new = versions(merging, changes)
+        gone = merging.stage(replaced.select([*merging.schema.key, SEQUENCE]))
+        counts = Counts(new, put.num_rows - new)
         return cls(merging, gone, merging.stage(put), put.column_names, counts)
 
     def apply(self) -> Callable[[], Counts]:

@@ -15,7 +15,7 @@ from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE
 from replicator.model.types import BIGINT, STRING, DataType
 from replicator.targets.base import NO_TABLE, Position, TargetTable
-from replicator.targets.warehouse.dialect import Dialect, Session
+from replicator.targets.warehouse.dialect import Definitions, Session
 
 # kept: a JSON list of columns that the source no longer has.
 FIELDS: Sequence[tuple[str, DataType]] = (
@@ -55,7 +55,7 @@ class Positions:
 
     _unmarked: Mapping[str, str] = MappingProxyType({})  # what more a row must have to be moved
 
-    def __init__(self, dialect: Dialect, replicator: str) -> None:
+    def __init__(self, dialect: Definitions, replicator: str) -> None:
         """`replicator`: the id that marks its tables."""
         self._dialect, self._replicator = dialect, replicator
 

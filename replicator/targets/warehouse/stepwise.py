@@ -9,7 +9,8 @@ was made and not taken off is recognised by the table's columns.  A rename that 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -21,7 +22,7 @@ from replicator.model.evolution import EvolutionPlan
 from replicator.model.mode import Mode
 from replicator.model.types import BIGINT, STRING, DataType
 from replicator.targets.base import NO_TABLE, Create, Evolve, Position, Rename, TargetTable
-from replicator.targets.warehouse.dialect import MOVING, Dialect, Session
+from replicator.targets.warehouse.dialect import MOVING, Definitions, Session
 from replicator.targets.warehouse.position import FIELDS, OpenTable, Positions, not_ours, overtaken
 from replicator.targets.warehouse.schema_update import columns_of, name_not_free, planned
 
@@ -43,7 +44,7 @@ class MarkedPositions(Positions):
 
     _unmarked = MappingProxyType({"pending": ""})
 
-    def __init__(self, dialect: Dialect, replicator: str) -> None:
+    def __init__(self, dialect: Definitions, replicator: str) -> None:
         """`replicator`: the id that marks its tables."""
         super().__init__(dialect, replicator)
         self.replicator = replicator
@@ -85,7 +86,9 @@ class MarkedPositions(Positions):
         if row is None or not _there(row) or row["owner"] != self.replicator:
             raise not_ours(table)
         recorded = {name: DataType.parse(text) for name, text in json.loads(str(row["columns"])).items()}
-        known = [(name, self._recorded(kind, recorded.get(name))) for name, kind in fields]
+        names = {self._dialect.catalog_name(name): name for name in recorded}
+        named = [(names.get(name, name), kind) for name, kind in fields]
+        known = [(name, self._recorded(kind, recorded.get(name))) for name, kind in named]
         return self._opened(table, known, [row[name] for name, _ in FIELDS[1:]])
 
     def _recorded(self, found: DataType | None, recorded: DataType | None) -> DataType | None:
@@ -149,11 +152,11 @@ class MarkedPositions(Positions):
         with self.holding() as holder:
             while steps:
                 step, *steps = steps
-                after = row | {"pending": json.dumps({"steps": steps}) if steps else ""}
+                after = row | {"pending": to_make(steps) if steps else ""}
                 with self.making(holder):
                     self.swap(holder, table, row, after)
                     with self.unchanged(session, table, row):
-                        _make(self._dialect, session, table, step)
+                        make(self._dialect, session, table, step)
                 row = after
 
     def _undo_rename(self, session: Session, table: TargetTable, row: Row, new: TargetTable) -> None:
@@ -189,10 +192,21 @@ class MarkedPositions(Positions):
 
 
 @dataclass(frozen=True)
+class ColumnChange:
+    """row, after: the position's before, and when all is made; gone: columns that are dropped first; key: the new."""
+
+    row: Row
+    after: Row
+    plan: EvolutionPlan
+    gone: set[str]
+    key: Sequence[str]
+
+
+@dataclass(frozen=True)
 class StepwiseSchemaChanges:
     """See `SchemaChanges`."""
 
-    dialect: Dialect
+    dialect: Definitions
     positions: MarkedPositions
 
     def create(self, session: Session, name: TargetTable, change: Create, seen: str | None) -> str:
@@ -211,7 +225,7 @@ class StepwiseSchemaChanges:
         key = [] if change.mode is Mode.CHANGELOG else list(schema.key)
         step = ["create", columns, key, change.mode is not Mode.HISTORY, there]
         at = Position(change.applied, -1, change.version, change.load, change.mode)
-        after = _marked(row, [step], dict(columns), at, ()) | {"owner": self.positions.replicator}
+        after = moved(row, dict(columns), at, ()) | {"owner": self.positions.replicator, "pending": to_make([step])}
         self.positions.swap(session, name, row, after)
         self.positions.settle(session, name, after)
         return "recreate" if there else "create"
@@ -222,7 +236,7 @@ class StepwiseSchemaChanges:
         if row is None or not (there or row["pending"]):
             return False
         if _there(row):
-            after = row | EMPTY | {"owner": row["owner"], "pending": json.dumps({"steps": [["drop"]]})}
+            after = row | EMPTY | {"owner": row["owner"], "pending": to_make([["drop"]])}
             self.positions.swap(session, name, row, after)
             row = after
         self.positions.settle(session, name, row)
@@ -237,19 +251,21 @@ class StepwiseSchemaChanges:
         table.mode.check(change.schema)
         self.dialect.check_columns(change.schema.names, str(change.schema.table))
         plan, gone, kept = planned(table, change)
-        renamed = [(old, new) for old, new in plan.renamed if old not in gone]
-        names = dict(renamed)
+        names = {old: new for old, new in plan.renamed if old not in gone}
         columns = {names.get(one, one): str(kind) for one, kind in table.fields if one not in gone}
         columns |= {one.name: str(one.type) for one in (*plan.added, *plan.replaced, *plan.widened)}
         for one in (*plan.added, *plan.replaced, *plan.widened):
             self.dialect.defined(one.name, one.type)
-        key = [] if table.mode is Mode.CHANGELOG else list(change.schema.key)
+        key = () if table.mode is Mode.CHANGELOG else change.schema.key
         at = table.position
         after = Position(at.applied, at.loaded, change.version, at.load, at.mode, at.item)
-        marked = _marked(row, [*_column_steps(plan, gone, renamed), ["keyed", key]], columns, after, kept)
-        self.positions.swap(session, name, row, marked)
-        self.positions.settle(session, name, marked)
+        self._change_columns(session, table, ColumnChange(row, moved(row, columns, after, kept), plan, gone, key))
         return True
+
+    def _change_columns(self, session: Session, table: OpenTable, change: ColumnChange) -> None:
+        marked = change.after | {"pending": to_make([*column_steps(change), ["keyed", list(change.key)]])}
+        self.positions.swap(session, table.name, change.row, marked)
+        self.positions.settle(session, table.name, marked)
 
     def rename(self, session: Session, name: TargetTable, change: Rename, seen: str | None) -> bool:
         """See `SchemaChanges`.  It is done when the position is the new table's."""
@@ -287,16 +303,23 @@ def mark(what: str, table: TargetTable) -> str:
     return json.dumps({what: [table.namespace, table.name]})
 
 
-def _marked(row: Row, steps: list[Step], columns: dict[str, str], at: Position, kept: Iterable[str]) -> Row:
+def to_make(steps: Sequence[Step]) -> str:
+    """The mark.  id: no two marks are equal."""
+    return json.dumps({"id": uuid.uuid4().hex, "steps": steps})
+
+
+def moved(row: Row, columns: Mapping[str, str], at: Position, kept: Iterable[str]) -> Row:
+    """The row at another position, with these columns."""
     return row | {
         "applied": at.applied, "loaded": at.loaded, "schema_version": at.schema_version, "load": at.load,
         "mode": at.mode.value, "item": at.item, "kept": json.dumps(sorted(kept)), "columns": json.dumps(columns),
-        "pending": json.dumps({"steps": steps}),
     }  # fmt: skip
 
 
-def _column_steps(plan: EvolutionPlan, gone: set[str], renamed: Sequence[tuple[str, str]]) -> list[Step]:
-    """In the order of `Dialect.change_columns`."""
+def column_steps(change: ColumnChange) -> list[Step]:
+    """In the order of `Definitions.change_columns`."""
+    plan, gone = change.plan, change.gone
+    renamed = [(old, new) for old, new in plan.renamed if old not in gone]
     between = [f"{MOVING}{number}" for number in range(len(renamed))]
     return [
         *(["drop_column", name] for name in sorted(gone)),
@@ -307,7 +330,7 @@ def _column_steps(plan: EvolutionPlan, gone: set[str], renamed: Sequence[tuple[s
     ]
 
 
-def _make(dialect: Dialect, session: Session, table: TargetTable, step: Step) -> None:
+def make(dialect: Definitions, session: Session, table: TargetTable, step: Step) -> None:
     """One step, if the table does not show that it is made."""
     fields = dialect.columns(session, table)
     there = dict(fields or ())
@@ -316,13 +339,15 @@ def _make(dialect: Dialect, session: Session, table: TargetTable, step: Step) ->
             _create(dialect, session, table, [(name, DataType.parse(kind)) for name, kind in columns], key, one, over)
         case ["drop"] if fields is not None:
             dialect.drop(session, table)
-        case ["drop_column", name] if name in there:
+        case ["drop_column", name] if dialect.catalog_name(name) in there:
             dialect.drop_column(session, table, name)
-        case ["rename_column", old, new] if old in there and new not in there:
+        case ["rename_column", old, new] if (
+            dialect.catalog_name(old) in there and dialect.catalog_name(new) not in there
+        ):
             dialect.rename_column(session, table, old, new)
-        case ["add_column", name, kind] if name not in there:
+        case ["add_column", name, kind] if dialect.catalog_name(name) not in there:
             dialect.add_column(session, table, name, DataType.parse(kind))
-        case ["widen_column", name, kind] if (found := there.get(name)) is not None:
+        case ["widen_column", name, kind] if (found := there.get(dialect.catalog_name(name))) is not None:
             if dialect.type_name(found) != dialect.type_name(DataType.parse(kind)):
                 dialect.widen_column(session, table, name, DataType.parse(kind))
         case ["keyed", key]:
@@ -330,7 +355,7 @@ def _make(dialect: Dialect, session: Session, table: TargetTable, step: Step) ->
 
 
 def _create(
-    dialect: Dialect, session: Session, table: TargetTable, columns: list[tuple[str, DataType]], key: list[str],
+    dialect: Definitions, session: Session, table: TargetTable, columns: list[tuple[str, DataType]], key: list[str],
     one: bool, over: bool,  # noqa: FBT001
 ) -> None:  # fmt: skip
     fields = dialect.columns(session, table)
@@ -338,7 +363,7 @@ def _create(
         dialect.create(session, table, columns, key, one=one)
     elif over:
         dialect.recreate(session, table, columns, key, one=one)
-    elif [name for name, _ in fields] != [name for name, _ in columns] or session.query(
+    elif [name for name, _ in fields] != [dialect.catalog_name(name) for name, _ in columns] or session.query(
         f"SELECT 1 FROM {dialect.place(table)} LIMIT 1"
     ):
         raise not_ours(table)  # it came after the mark, and this step has not made it

@@ -26,8 +26,8 @@ from replicator.targets.base import (
     TargetChange,
     TargetTable,
 )
-from replicator.targets.warehouse.changes import SKIPPED, Outcome, RowChanges
-from replicator.targets.warehouse.dialect import Dialect, Session
+from replicator.targets.warehouse.changes import SKIPPED, Outcome, RowChanges, RowsByMode
+from replicator.targets.warehouse.dialect import Definitions, Dialect, Session
 from replicator.targets.warehouse.position import Positions
 from replicator.targets.warehouse.schema_update import SchemaChanges
 from replicator.targets.warehouse.stepwise import MarkedPositions, StepwiseSchemaChanges
@@ -35,7 +35,10 @@ from replicator.targets.warehouse.stepwise import MarkedPositions, StepwiseSchem
 IDLE_SECONDS = 5.0  # afterwards a connection is asked whether it is alive before it is used
 
 
-def _definitions(dialect: Dialect, replicator: str) -> tuple[Positions, SchemaChanges | StepwiseSchemaChanges]:
+Schemas = SchemaChanges | StepwiseSchemaChanges
+
+
+def _definitions(dialect: Dialect, replicator: str) -> tuple[Positions, Schemas]:
     if dialect.stepwise:
         marked = MarkedPositions(dialect, replicator)
         return marked, StepwiseSchemaChanges(dialect, marked)
@@ -49,14 +52,15 @@ class _Idle:
     since: float
 
 
-class WarehouseTarget:
+class DatabaseTarget:
     """Tables of one replicator in one database.  Thread-safe: each change has a connection of its own."""
 
-    def __init__(self, dialect: Dialect, capabilities: Capabilities, storage: Storage, replicator: str) -> None:
-        """`storage`: where segments lie; `replicator`: the id that marks its tables.  Connects at the first use."""
+    def __init__(
+        self, dialect: Definitions, capabilities: Capabilities, positions: Positions, schemas: Schemas, rows: RowsByMode
+    ) -> None:
+        """Connects at the first use.  positions, schemas, rows: how each kind of change is made."""
         self.capabilities = capabilities
-        self._dialect, self._positions, self._schemas = dialect, *_definitions(dialect, replicator)
-        self._rows = RowChanges(dialect, self._positions, storage)
+        self._dialect, self._positions, self._schemas, self._rows = dialect, positions, schemas, rows
         self._idle: list[_Idle] = []
         self._busy: set[Session] = set()
         self._lock = threading.Lock()
@@ -165,3 +169,12 @@ class WarehouseTarget:
                 return self._rows.replace(session, found, change)
             case DeleteBelow():
                 return self._rows.delete_below(session, found, change)
+
+
+class WarehouseTarget(DatabaseTarget):
+    """By the statements of an SQL dialect."""
+
+    def __init__(self, dialect: Dialect, capabilities: Capabilities, storage: Storage, replicator: str) -> None:
+        """`storage`: where segments lie; `replicator`: the id that marks its tables."""
+        positions, schemas = _definitions(dialect, replicator)
+        super().__init__(dialect, capabilities, positions, schemas, RowChanges(positions, storage, dialect))

@@ -67,8 +67,7 @@ class LivePlace(TargetPlace):
         super().close()
         dialect: Any = getattr(self.worker("cleaner"), "_dialect")  # noqa: B009 - a test may know it
         with closing(dialect.connect()) as session:
-            schema, _, _ = dialect.place(TargetTable(self.namespace, "t")).rpartition(".")
-            session.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+            dialect.drop_schema(session, self.namespace)
 
 
 def live_place(folder: Path) -> LivePlace:

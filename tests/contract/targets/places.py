@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from pyiceberg.catalog.rest import RestCatalog
 
 from replicator.model.mode import CURRENT, DELETED, Mode
 from replicator.model.schema import TableSchema
+from replicator.model.types import Kind
 from replicator.staging.storage import Storage
 from replicator.targets.base import Target, TargetTable
 from replicator.targets.kind import Opening, TargetKind
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from testing.servers.redshift import EmbeddedRedshift
     from testing.servers.s3 import EmbeddedS3
     from testing.servers.snowflake.embedded import EmbeddedSnowflake
+    from testing.servers.spanner import EmbeddedSpanner
     from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 
@@ -390,6 +393,30 @@ def bigquery(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
     return TargetPlace(kind, storage, worker, read, kind.identifiers.legal(folder.name))
 
 
+def spanner(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
+    """The vendor's emulator, read by the vendor's client for programs."""
+    server: EmbeddedSpanner = request.getfixturevalue("spanner_server")
+    storage, kind, lake = Storage(f"file://{folder}/staging"), target_kind("spanner"), None
+    namespace = kind.identifiers.legal(folder.name)
+
+    def read(table: TargetTable, schema: TableSchema, mode: Mode) -> Counter[Row]:
+        from replicator.targets.spanner.names import quoted
+
+        there = {Mode.SOFT_DELETE: f"NOT {quoted(DELETED)}", Mode.HISTORY: quoted(CURRENT)}.get(mode, "TRUE")
+        names = ", ".join(quoted(name) for name in schema.names)
+        found = server.query(f"SELECT {names} FROM `{table.namespace}`.`{table.name}` AS t_ WHERE {there}")
+        wide = [one.type.kind is Kind.DECIMAL for one in schema.columns]
+        return Counter(
+            tuple(Decimal(value) if number and value else value for value, number in zip(row, wide, strict=True))
+            for row in found
+        )
+
+    def worker(replicator: str) -> Target:
+        return kind.open(Opening(lake, lake, storage, replicator, server.settings, "mysql"))  # type: ignore[arg-type]
+
+    return TargetPlace(kind, storage, worker, read, namespace)
+
+
 def postgres_stepwise(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
     """A server in which each definition commits by itself."""
     from tests.integration.warehouse.stepwise import stepwise_target
@@ -419,5 +446,6 @@ PLACES: Mapping[str, Callable[[pytest.FixtureRequest, Path], TargetPlace]] = {
     "postgres_stepwise": postgres_stepwise,
     "snowflake": snowflake,
     "bigquery": bigquery,
+    "spanner": spanner,
     "duckdb": duckdb_tables,
 }

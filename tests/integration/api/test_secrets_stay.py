@@ -55,6 +55,7 @@ HARMLESS = {
         *SHARED,
     },
     "to bigquery": {"project", "location", "commit_seconds", "connect_timeout", "namespace_prefix", *SHARED},
+    "to spanner": {"database", "connect_timeout", "namespace_prefix", *SHARED},
     "to kafka": {"topic_prefix", "format", "envelope", "partitions", "replication_factor", "tombstones", *SHARED},
 }
 VALUES = {

@@ -8,18 +8,31 @@ import pytest
 
 from tests.integration.delta.lake import DeltaLake
 from tests.integration.direct.play import VALUES
+from tests.integration.spanner.copies import SpannerCopies
 from tests.integration.warehouse.copies import PostgresCopies, RedshiftCopies
 
 NAMES = itertools.count(1)
 
 
-@pytest.fixture(params=["delta", "enforced", "indexed", pytest.param("redshift", marks=pytest.mark.long)])
+MUTATIONS = {"spanner": 0, "spanner_in_pieces": 100}  # of a commit; 0: as many as it takes
+
+
+LONG = [pytest.param(name, marks=pytest.mark.long) for name in ("redshift", "spanner")]
+
+
+@pytest.fixture(params=["delta", "enforced", "indexed", "spanner_in_pieces", *LONG])
 def copies(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[DeltaLake | PostgresCopies]:
-    """Delta Lake; Postgres with primary keys, and with indexes only; a stand-in for Redshift."""
+    """Delta Lake; Postgres with primary keys, and with indexes only; a stand-in for Redshift; Spanner's emulator."""
     if request.param == "delta":
         yield DeltaLake.at(tmp_path)
+        return
+    if request.param in MUTATIONS:
+        server, name = request.getfixturevalue("spanner_server"), f"merged_{next(NAMES)}"
+        in_spanner = SpannerCopies(server, tmp_path, name, MUTATIONS[request.param])
+        yield in_spanner
+        in_spanner.close()
         return
     text = VALUES["string"]
     monkeypatch.setitem(VALUES, "string", lambda random: text(random).replace("\0", "\\\t"))

@@ -32,7 +32,7 @@ class Command(up.Command):
         )
         parser.add_argument(
             "--destination",
-            choices=("postgres", "redshift", "snowflake", "bigquery"),
+            choices=("postgres", "redshift", "snowflake", "bigquery", "spanner"),
             help="copy the shops a second time, into Postgres or a warehouse's stand-in",
         )
         parser.add_argument("--no-wait", action="store_true", help="do not wait until the targets are current")

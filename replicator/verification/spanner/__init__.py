@@ -1,0 +1,1 @@
+"""Reading target tables in Spanner."""
