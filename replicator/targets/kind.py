@@ -157,6 +157,11 @@ class TargetKind:
     test_note: str = ""
     guide: str = ""
 
+    @property
+    def label(self) -> str:
+        """How it was tested, in a word or three: `Preview`; empty where no label is needed."""
+        return self.proof.partition(":")[0]
+
     def at(self, settings: Settings) -> TargetKind:
         """The kind as a destination with these settings has it."""
         return replace(self, identifiers=self.identifiers_at(settings)) if self.identifiers_at else self
