@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from google.cloud.spanner_v1 import Mutation
@@ -80,7 +81,7 @@ class SpannerRows(RowsByMode):
             timed=True, partial=schema.partial, told_apart=True,
         )  # fmt: skip
         reach("apply.stage.before")
-        for part, last in _with_last(parts):
+        for part, last in _with_last(self._at_ends(parts)):
             start = 0
             while start < part.num_rows:
                 try:
@@ -96,6 +97,19 @@ class SpannerRows(RowsByMode):
         if table.position != after:
             self._commit(session, table, after, [])
         return _merged(counts, commits), counts
+
+    def _at_ends(self, parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """The same changes in parts that end where a transaction does, unless one is larger than what is folded."""
+        left: pa.Table | None = None
+        for part, last in _with_last(parts):
+            whole = part if left is None else pa.concat_tables([left, part]).combine_chunks()
+            ends = np.flatnonzero(_ends(whole))
+            count = whole.num_rows if last else int(ends[-1]) + 1 if len(ends) else 0
+            if not count and whole.nbytes > max(warehouse.MEMORY, self.budget.nbytes):
+                count = whole.num_rows
+            if count:
+                yield whole.slice(0, count)
+            left = whole.slice(count)
 
     def _stretch(self, session: Session, table: OpenTable, change: Merge, changes: pa.Table) -> tuple[int, Edits]:
         """How many of the first changes one commit takes, and what they come to.  Raises ValuesUnknown.
@@ -267,16 +281,19 @@ def _first(changes: pa.Table, most: int, nbytes: int) -> int:
     most = min(most, changes.num_rows)
     while most > 1 and changes.slice(0, most).nbytes > nbytes:
         most = (most + 1) // 2
+    fitting = np.flatnonzero(_ends(changes)[:most])
+    return int(fitting[-1]) + 1 if len(fitting) else most
+
+
+def _ends(changes: pa.Table) -> npt.NDArray[np.bool_]:
+    """Which changes are surely the last of a transaction of the source; each row that was read is by itself."""
     ends = np.zeros(changes.num_rows, np.bool_)
     for name in (TXN_ID, COMMIT_TS):
         told = pc.fill_null(changes.column(name).cast(pa.string()), "").to_numpy(zero_copy_only=False)
         ends[:-1] |= told[1:] != told[:-1]
-    ends[:-1] |= (
-        pc.is_null(changes.column(TXN_ID)).to_numpy(zero_copy_only=False)[:-1]
-        & pc.equal(changes.column(OPERATION), Operation.READ.value).to_numpy(zero_copy_only=False)[:-1]
-    )
-    fitting = np.flatnonzero(ends[:most])
-    return int(fitting[-1]) + 1 if len(fitting) else most
+    read = pc.equal(changes.column(OPERATION), Operation.READ.value).to_numpy(zero_copy_only=False)
+    ends[:-1] |= read[:-1]
+    return ends
 
 
 def _with_last(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:

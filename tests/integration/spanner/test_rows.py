@@ -7,6 +7,8 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
 from random import Random
 from typing import Any
 
@@ -35,10 +37,11 @@ from replicator.targets.spanner.config import destination
 from replicator.targets.spanner.connection import SpannerSession
 from replicator.targets.spanner.failures import NoSuchTable, TooManyMutations, explained
 from replicator.targets.spanner.names import MAX_MUTATIONS
+from replicator.targets.spanner.positions import SpannerPositions
 from replicator.targets.spanner.rows import _first
 from tests.crash.faults.proxy import Proxy
 from tests.integration.spanner.copies import SpannerCopies
-from tests.staged import Change, Row, delete, insert, read, schema_of, segment, update
+from tests.staged import TS, Change, Row, delete, insert, read, schema_of, segment, update
 
 pytestmark = pytest.mark.integration
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
@@ -119,6 +122,26 @@ def test_a_commit_ends_where_a_transaction_of_the_source_ends() -> None:
     assert cut(["a", "a", "b", "b", "b", "c"], 4) == 2
     assert cut(["a", "a", "a", "b"], 2) == 2  # one that does not fit by itself
     assert cut([None, None, None], 2) == 2
+
+
+def test_what_is_folded_at_a_time_ends_where_a_transaction_does(
+    copies: SpannerCopies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("replicator.targets.warehouse.changes.MEMORY", 1)
+    table, ends = copies.table(KEYED), set[int]()
+    changes = [replace(insert(n, n, "x"), at=TS + timedelta(seconds=n // 10)) for n in range(95)]
+    log = [copies.segment(KEYED, changes[start : start + 19]) for start in range(0, 95, 19)]
+    commit = SpannerPositions.commit
+
+    def seen(self: SpannerPositions, session: Any, moves: Any, *more: Any) -> None:
+        ends.update(int(move.after["applied"]) for move in moves if "applied" in move.after)
+        commit(self, session, moves, *more)
+
+    monkeypatch.setattr(SpannerPositions, "commit", seen)
+    copies.target.apply(table, Merge(log, KEYED, 94))
+    assert len(ends) > 2
+    assert {n % 10 for n in ends - {94}} == {9}
+    assert len(copies.rows(table)) == 95
 
 
 def test_a_worker_that_dies_between_two_commits_of_a_batch_is_followed_by_one_that_goes_on(
