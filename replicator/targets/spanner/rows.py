@@ -44,6 +44,18 @@ from replicator.targets.warehouse.stepwise import moved
 Item = TypeVar("Item")
 
 
+def _to_be_staged() -> None:
+    reach("apply.stage.before")
+
+
+def _to_be_published() -> None:
+    reach("apply.publish.before")
+
+
+def _published() -> None:
+    reach("apply.publish.after")
+
+
 @dataclass(frozen=True)
 class SpannerRows(RowsByMode):
     """See `RowsByMode`."""
@@ -56,15 +68,15 @@ class SpannerRows(RowsByMode):
         """One transaction; the table as it is then."""
         move = self.positions.move_to(table, to)
         try:
-            self.positions.commit(session, [move], mutations, lambda: reach("apply.publish.before"))
+            self.positions.commit(session, [move], mutations, _to_be_published)
         except TooManyMutations:
             self.budget.refused()
             raise
-        reach("apply.publish.after")
+        _published()
         return replace(table, position=to)
 
     def _put(self, session: Session, table: OpenTable, after: Position, rows: Iterable[pa.Table]) -> int:
-        reach("apply.stage.before")
+        _to_be_staged()
         count = 0
         for piece, last in _with_last(self.budget.gathered(rows)):
             to = after if last else _on_the_way(table.position, after, pc.max(piece.column(SEQUENCE)).as_py())
@@ -80,7 +92,7 @@ class SpannerRows(RowsByMode):
             self.storage, change.segments, schema, table.position.applied, warehouse.MEMORY,
             timed=True, partial=schema.partial, told_apart=True,
         )  # fmt: skip
-        reach("apply.stage.before")
+        _to_be_staged()
         for part, last in _with_last(self._at_ends(parts)):
             start = 0
             while start < part.num_rows:
@@ -173,7 +185,7 @@ class SpannerRows(RowsByMode):
         after = Position(change.applied, change.loaded, change.version, change.load, at.mode, item_of(change))
         rows = self.budget.gathered(self._read(change.segments, change.schema, -1, table.mode))
         reach("apply.read.after")
-        reach("apply.stage.before")
+        _to_be_staged()
         if table.mode is Mode.CHANGELOG:
             return "replace", Counts(self._replace_changelog(session, table, change, after, rows))
         first = next(rows, None)
@@ -190,9 +202,9 @@ class SpannerRows(RowsByMode):
             for piece in (first, second, *rows):
                 beside.put(piece)
                 count += piece.num_rows
-            reach("apply.publish.before")
+            _to_be_published()
             beside.take_its_place(moved(beside.row, json.loads(str(beside.row["columns"])), after, table.kept))
-        reach("apply.publish.after")
+        _published()
         return "replace (in a new table)", Counts(count)
 
     def _replace_changelog(
@@ -210,7 +222,7 @@ class SpannerRows(RowsByMode):
 
     def _delete_below(self, session: Session, table: OpenTable, change: DeleteBelow, after: Position) -> Outcome:
         """In several commits where there are many: each finds the rest."""
-        reach("apply.stage.before")
+        _to_be_staged()
         if table.mode is Mode.CHANGELOG:
             marker = changelog.marker(change.upto, change.below, change.operation, change.at)
             self._commit(session, table, after, stored(table.name, marker))
