@@ -135,7 +135,7 @@ class SpannerRows(RowsByMode):
         while True:
             count = max(_first(changes, most, self.budget.nbytes), least, together)
             try:
-                made = edits(of(session), table, schema, changes.slice(0, count), emptied=emptied)
+                made = self._edits(session, table, schema, changes.slice(0, count), emptied=emptied)
             except ValuesUnknown:
                 if count == changes.num_rows:
                     raise
@@ -150,6 +150,14 @@ class SpannerRows(RowsByMode):
                 return count, self._as_one(made, schema, count)
             most = count // 2  # the target's rows are larger than the changes
 
+    def _edits(
+        self, session: Session, table: OpenTable, schema: TableSchema, changes: pa.Table, *, emptied: bool
+    ) -> Edits:
+        try:
+            return edits(of(session), table, schema, changes, emptied=emptied)
+        except TableError as error:
+            raise self._unless_overtaken(session, table, error) from None
+
     def _merge_as_one(
         self, session: Session, table: OpenTable, change: Merge, after: Position, counts: Counts
     ) -> Outcome:
@@ -159,7 +167,7 @@ class SpannerRows(RowsByMode):
             self.storage, change.segments, schema, table.position.applied, UNBOUNDED, timed=True, partial=True
         )
         try:
-            made = edits(of(session), table, schema, changes, emptied=change.emptied)
+            made = self._edits(session, table, schema, changes, emptied=change.emptied)
         except ValuesUnknown:
             raise self._values_lost(session, table, change) from None
         self._commit(session, table, after, self._as_one(made, schema, changes.num_rows).made(table.name))

@@ -132,10 +132,16 @@ class RowsByMode(ABC):
             f"{table.name} has diverged from its source: changed rows have values that the source's log omitted as"
             " unchanged and that are missing in the target."
         )
+        return self._unless_overtaken(session, table, ValuesLost(message, table=str(change.schema.table)))
+
+    def _unless_overtaken(self, session: Session, table: OpenTable, error: TidemarkError) -> TidemarkError:
+        """What is wrong with the rows that were read outside of the transaction; a conflict where another worker has
+        committed since.
+        """
         now = self.positions.look(session, table.name)
         if now is None or now.position != table.position:
             return TargetConflict(f"Another worker committed to {table.name}.", table=str(table.name))
-        return ValuesLost(message, table=str(change.schema.table))
+        return error
 
 
 @dataclass(frozen=True)
