@@ -52,6 +52,7 @@ def pages(made: Installation) -> list[str]:
         "/destinations/new/?kind=bigquery",
         "/destinations/new/?kind=spanner",
         "/destinations/guide/spanner/",
+        "/destinations/guide/bigquery/",
         "/destinations/guide/kafka/",
         "/account/tokens/",
         "/users/",
