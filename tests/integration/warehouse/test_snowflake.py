@@ -181,21 +181,18 @@ def test_a_worker_that_died_in_a_transaction_is_in_nobodys_way_for_long(copies: 
 
 @pytest.mark.long
 def test_of_two_workers_whose_sessions_are_cut_every_change_is_done_once(copies: Copies) -> None:
-    random, rows, seq = Random(7), Counter[Row](), 0
+    random, rows, seq = Random(7), list[Row](), 0  # 0.0 and -0.0 are two, which no Counter tells apart
     table = TargetTable(copies.namespace, "keyless")
     copies.target.apply(table, Create(KEYLESS, 1, -1, "L1"))
     batches = []
     for _ in range(10):
         changes: list[Change] = []
         for _ in range(random.randint(1, 6)):
-            there = sorted(rows.elements(), key=repr)
-            if there and random.random() < 0.4:
-                gone = random.choice(there)
-                rows -= Counter([gone])
-                changes.append(delete(seq, *gone))
+            if rows and random.random() < 0.4:
+                changes.append(delete(seq, *rows.pop(random.randrange(len(rows)))))
             else:
                 new = (random.choice(["a", "", None]), random.choice([0.0, -0.0, 1.5, None]))
-                rows[new] += 1
+                rows.append(new)
                 changes.append(insert(seq, *new))
             seq += 1
         batches.append(Merge([segment(copies.storage, KEYLESS, changes)], KEYLESS, seq - 1))
@@ -226,7 +223,8 @@ def test_of_two_workers_whose_sessions_are_cut_every_change_is_done_once(copies:
     finally:
         over.set()
         cutter.join()
-    assert Counter(map(repr, copies.rows(table, "v", "f").elements())) == Counter(map(repr, rows.elements()))
+    found = copies.query(f'SELECT "v", "f" FROM {copies.dialect.place(table)}')
+    assert Counter(map(repr, found)) == Counter(map(repr, rows))
     assert done["target_conflict"] + done["target"] > 0
 
 
