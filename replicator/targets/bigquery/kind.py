@@ -6,16 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replicator.model.types import DataType, Kind
-from replicator.sources.base import CheckResult
 from replicator.sources.kind import read_guide
-from replicator.targets.base import Capabilities, Target, TargetTable
-from replicator.targets.bigquery.config import DESTINATION_FORM, destination, place
+from replicator.targets.base import Capabilities, Target
+from replicator.targets.bigquery.config import DESTINATION_FORM, BigQueryDestination, destination, place
 from replicator.targets.bigquery.names import bigquery_type, refused_column
-from replicator.targets.iceberg.destination import LakeCatalog
 from replicator.targets.identifiers import IdentifierPolicy
-from replicator.targets.kind import Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
-from replicator.targets.shared_settings import SHARED_EFFECTS, check_prefix, prefixed
-from replicator.targets.warehouse.form import FIXED, FORM
+from replicator.targets.kind import Opening, Settings, TypeSupport
+from replicator.targets.warehouse.kind import Checks, Inspection, database_kind
 
 if TYPE_CHECKING:
     from replicator.verification import BigQueryConfig
@@ -40,11 +37,6 @@ def _types(kind: DataType) -> TypeSupport:
     return TypeSupport(bigquery_type(kind), note=NOTES.get(kind.kind, ""))
 
 
-def _valid(settings: Settings) -> None:
-    destination(settings)
-    check_prefix(settings)
-
-
 def _open(opening: Opening) -> Target:
     from replicator.targets.bigquery.dialect import BigQueryDialect  # noqa: PLC0415 - loaded where it is needed
     from replicator.targets.warehouse.target import WarehouseTarget  # noqa: PLC0415
@@ -54,72 +46,43 @@ def _open(opening: Opening) -> Target:
     return WarehouseTarget(BigQueryDialect(to), can, opening.storage, opening.replicator)
 
 
-def _dataset(settings: Settings, own: LakeCatalog) -> str:
+def _dataset(settings: Settings) -> str:
     """OpenLineage's name of BigQuery, and the project (openlineage.io/docs/spec/naming)."""
-    del own
     return f"bigquery/{destination(settings).project}"
 
 
-def _check(settings: Settings) -> list[CheckResult]:
-    from replicator.targets.bigquery.check import check  # noqa: PLC0415
+def _modules() -> tuple[Checks, Inspection[BigQueryDestination]]:
+    from replicator.targets.bigquery import check, inspection  # noqa: PLC0415 - the client is loaded where it is needed
 
-    return check(settings)
-
-
-def _written(settings: Settings) -> CheckResult:
-    from replicator.targets.bigquery.check import check_written  # noqa: PLC0415
-
-    return check_written(settings)
+    return check, inspection
 
 
-def _report(settings: Settings, own: LakeCatalog, namespace: str, name: str) -> TableReport | None:
-    from replicator.targets.bigquery.inspection import report  # noqa: PLC0415
-
-    del own
-    return report(destination(settings), TargetTable(namespace, name))
-
-
-def _preview(settings: Settings, own: LakeCatalog, table: TargetTable, rows: int) -> Preview | None:
-    from replicator.targets.bigquery.inspection import preview  # noqa: PLC0415
-
-    del own
-    return preview(destination(settings), table, rows)
-
-
-def _verification(settings: Settings, own: LakeCatalog) -> BigQueryConfig:
+def _verification(settings: Settings) -> BigQueryConfig:
     from replicator.targets.bigquery.config import SCOPES  # noqa: PLC0415
     from replicator.targets.google_login import credentials  # noqa: PLC0415
     from replicator.verification import BigQueryConfig  # noqa: PLC0415 - pyiceberg is loaded where it is needed
 
-    del own
     to = destination(settings)
     return BigQueryConfig(to.project, to.location, to.endpoint, credentials(to.login, SCOPES))
 
 
-BIGQUERY = TargetKind(
+BIGQUERY = database_kind(
     "bigquery",
     "Google BigQuery",
     "Tables in the datasets of a Google Cloud project.",
     refused_column=refused_column,
     proof=PROOF,
+    destination=destination,
+    modules=_modules,
     open=_open,
     capabilities=CAPABILITIES,
     types=_types,
-    namespace=prefixed,
     place=place,
     dataset=_dataset,
-    form=FORM,
     destination_form=DESTINATION_FORM,
-    valid=_valid,
     identifiers=IDENTIFIERS,
-    fixed=FIXED,
-    effects={one.name: "Takes effect within a minute. The project must have the tables written so far."
-        for one in DESTINATION_FORM} | SHARED_EFFECTS,
-    check=_check,
-    written=_written,
-    report=_report,
-    preview=_preview,
+    holder="project",
     verification=_verification,
     test_note="The test makes a dataset and a table, writes and reads a row, and drops both.",
     guide=read_guide(__file__),
-)  # fmt: skip
+)

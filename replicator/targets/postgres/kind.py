@@ -6,17 +6,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from replicator.model.types import DataType, Kind
-from replicator.sources.base import CheckResult
 from replicator.sources.kind import read_guide
 from replicator.sources.postgres.config import MAX_NAME
-from replicator.targets.base import Capabilities, Target, TargetTable
-from replicator.targets.iceberg.destination import LakeCatalog
+from replicator.targets.base import Capabilities, Target
 from replicator.targets.identifiers import IdentifierPolicy
-from replicator.targets.kind import Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
-from replicator.targets.postgres.config import DESTINATION_FORM, destination, place
-from replicator.targets.shared_settings import SHARED_EFFECTS, check_prefix, prefixed
+from replicator.targets.kind import Opening, Settings, TypeSupport
+from replicator.targets.postgres.config import DESTINATION_FORM, PostgresDestination, destination, place
 from replicator.targets.warehouse.dialect import POSITIONS
-from replicator.targets.warehouse.form import FIXED, FORM
+from replicator.targets.warehouse.kind import Checks, Inspection, database_kind
 
 if TYPE_CHECKING:
     from replicator.verification import DatabaseConfig
@@ -62,11 +59,6 @@ def _types(kind: DataType) -> TypeSupport:
     return TypeSupport(name, note=NUL_NOTE if kind.kind is Kind.STRING else "")
 
 
-def _valid(settings: Settings) -> None:
-    destination(settings)
-    check_prefix(settings)
-
-
 def _open(opening: Opening) -> Target:
     from replicator.targets.postgres.dialect import PostgresDialect  # noqa: PLC0415 - loaded where it is needed
     from replicator.targets.warehouse.target import WarehouseTarget  # noqa: PLC0415
@@ -75,71 +67,41 @@ def _open(opening: Opening) -> Target:
     return WarehouseTarget(dialect, CAPABILITIES, opening.storage, opening.replicator)
 
 
-def _dataset(settings: Settings, own: LakeCatalog) -> str:
+def _dataset(settings: Settings) -> str:
     """OpenLineage's name of a Postgres server, and the database (openlineage.io/docs/spec/naming)."""
-    del own
     server, _, database = place(settings).rpartition("/")
     return f"postgres://{server}/{quote(database)}"
 
 
-def _check(settings: Settings) -> list[CheckResult]:
-    from replicator.targets.postgres.check import check  # noqa: PLC0415
+def _modules() -> tuple[Checks, Inspection[PostgresDestination]]:
+    from replicator.targets.postgres import check, inspection  # noqa: PLC0415 - the client is loaded where it is needed
 
-    return check(settings)
-
-
-def _written(settings: Settings) -> CheckResult:
-    from replicator.targets.postgres.check import check_written  # noqa: PLC0415
-
-    return check_written(settings)
+    return check, inspection
 
 
-def _report(settings: Settings, own: LakeCatalog, namespace: str, name: str) -> TableReport | None:
-    from replicator.targets.postgres.inspection import report  # noqa: PLC0415
-
-    del own
-    return report(destination(settings), TargetTable(namespace, name))
-
-
-def _preview(settings: Settings, own: LakeCatalog, table: TargetTable, rows: int) -> Preview | None:
-    from replicator.targets.postgres.inspection import preview  # noqa: PLC0415
-
-    del own
-    return preview(destination(settings), table, rows)
-
-
-def _verification(settings: Settings, own: LakeCatalog) -> DatabaseConfig:
+def _verification(settings: Settings) -> DatabaseConfig:
     from replicator.verification import DatabaseConfig  # noqa: PLC0415 - pyiceberg is loaded where it is needed
     from replicator.verification.postgres.settings import source_config  # noqa: PLC0415
 
-    del own
     return DatabaseConfig(source_config(settings))
 
 
-POSTGRES = TargetKind(
+POSTGRES = database_kind(
     "postgres",
     "PostgreSQL",
     "Tables in the schemas of a PostgreSQL database, version 13 or later.",
     refused_column=refused_column,
     proof="Proven: every test of a target runs on real servers.",
+    destination=destination,
+    modules=_modules,
     open=_open,
     capabilities=CAPABILITIES,
     types=_types,
-    namespace=prefixed,
     place=place,
     dataset=_dataset,
-    form=FORM,
     destination_form=DESTINATION_FORM,
-    valid=_valid,
     identifiers=IDENTIFIERS,
-    fixed=FIXED,
-    effects={one.name: "Takes effect within a minute. The database must have the tables written so far."
-        for one in DESTINATION_FORM} | SHARED_EFFECTS,
-    check=_check,
-    written=_written,
-    report=_report,
-    preview=_preview,
     verification=_verification,
     test_note="The test makes a schema and a table in a transaction, writes and reads a row, and rolls all of it back.",
     guide=read_guide(__file__),
-)  # fmt: skip
+)

@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from replicator.model.types import DataType, Kind
-from replicator.sources.base import CheckResult
 from replicator.sources.kind import read_guide
-from replicator.targets.base import Capabilities, Target, TargetTable
-from replicator.targets.iceberg.destination import LakeCatalog
+from replicator.targets.base import Capabilities, Target
 from replicator.targets.identifiers import IdentifierPolicy
-from replicator.targets.kind import NONE, Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
-from replicator.targets.redshift.config import DESTINATION_FORM, destination, place
+from replicator.targets.kind import NONE, Opening, Settings, TypeSupport
+from replicator.targets.redshift.config import DESTINATION_FORM, RedshiftDestination, destination, place
 from replicator.targets.redshift.sql import (
     MAX_BYTES,
     MAX_NAME,
@@ -21,8 +19,7 @@ from replicator.targets.redshift.sql import (
     redshift_type,
     refused_column,
 )
-from replicator.targets.shared_settings import SHARED_EFFECTS, check_prefix, prefixed
-from replicator.targets.warehouse.form import FIXED, FORM
+from replicator.targets.warehouse.kind import Checks, Inspection, database_kind
 
 if TYPE_CHECKING:
     from replicator.verification import RedshiftConfig
@@ -52,11 +49,6 @@ def _types(kind: DataType) -> TypeSupport:
     return TypeSupport(redshift_type(kind), note=NOTES.get(kind.kind, ""))
 
 
-def _valid(settings: Settings) -> None:
-    destination(settings)
-    check_prefix(settings)
-
-
 def _open(opening: Opening) -> Target:
     from replicator.targets.redshift.dialect import RedshiftDialect  # noqa: PLC0415 - loaded where it is needed
     from replicator.targets.warehouse.target import WarehouseTarget  # noqa: PLC0415
@@ -65,37 +57,16 @@ def _open(opening: Opening) -> Target:
     return WarehouseTarget(dialect, CAPABILITIES, opening.storage, opening.replicator)
 
 
-def _dataset(settings: Settings, own: LakeCatalog) -> str:
+def _dataset(settings: Settings) -> str:
     """OpenLineage's name of a Redshift server, and the database (openlineage.io/docs/spec/naming)."""
-    del own
     server, _, database = place(settings).rpartition("/")
     return f"redshift://{server}/{quote(database)}"
 
 
-def _check(settings: Settings) -> list[CheckResult]:
-    from replicator.targets.redshift.check import check  # noqa: PLC0415 - the client is loaded where it is needed
+def _modules() -> tuple[Checks, Inspection[RedshiftDestination]]:
+    from replicator.targets.redshift import check, inspection  # noqa: PLC0415 - the client is loaded where it is needed
 
-    return check(settings)
-
-
-def _written(settings: Settings) -> CheckResult:
-    from replicator.targets.redshift.check import check_written  # noqa: PLC0415
-
-    return check_written(settings)
-
-
-def _report(settings: Settings, own: LakeCatalog, namespace: str, name: str) -> TableReport | None:
-    from replicator.targets.redshift.inspection import report  # noqa: PLC0415
-
-    del own
-    return report(destination(settings), TargetTable(namespace, name))
-
-
-def _preview(settings: Settings, own: LakeCatalog, table: TargetTable, rows: int) -> Preview | None:
-    from replicator.targets.redshift.inspection import preview  # noqa: PLC0415
-
-    del own
-    return preview(destination(settings), table, rows)
+    return check, inspection
 
 
 def _clean(opening: Opening, now: float) -> int:
@@ -105,7 +76,7 @@ def _clean(opening: Opening, now: float) -> int:
     return Aws(destination(opening.config)).sweep(now - LOAD_SECONDS)
 
 
-def _verification(settings: Settings, own: LakeCatalog) -> RedshiftConfig:
+def _verification(settings: Settings) -> RedshiftConfig:
     from replicator.verification import RedshiftConfig  # noqa: PLC0415 - pyiceberg is loaded where it is needed
 
     def connect() -> Any:
@@ -117,35 +88,26 @@ def _verification(settings: Settings, own: LakeCatalog) -> RedshiftConfig:
         with explained(to.where):
             return connected(to, Aws(to))
 
-    del own
     return RedshiftConfig(connect)
 
 
-REDSHIFT = TargetKind(
+REDSHIFT = database_kind(
     "redshift",
     "Amazon Redshift",
     "Tables in the schemas of a Redshift database, provisioned or serverless, loaded through a bucket.",
     refused_column=refused_column,
     proof=PROOF,
+    destination=destination,
+    modules=_modules,
     open=_open,
     capabilities=CAPABILITIES,
     types=_types,
-    namespace=prefixed,
     place=place,
     dataset=_dataset,
-    form=FORM,
     destination_form=DESTINATION_FORM,
-    valid=_valid,
     identifiers=IDENTIFIERS,
-    fixed=FIXED,
-    effects={one.name: "Takes effect within a minute. The database must have the tables written so far."
-        for one in DESTINATION_FORM} | SHARED_EFFECTS,
-    check=_check,
-    written=_written,
-    report=_report,
-    preview=_preview,
     clean=_clean,
     verification=_verification,
     test_note="The test makes a schema with a table, writes a file to the bucket, loads, merges and removes all of it.",
     guide=read_guide(__file__),
-)  # fmt: skip
+)

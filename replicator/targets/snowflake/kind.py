@@ -6,17 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replicator.model.types import DataType, Kind
-from replicator.sources.base import CheckResult
 from replicator.sources.kind import read_guide
-from replicator.targets.base import Capabilities, Target, TargetTable
-from replicator.targets.iceberg.destination import LakeCatalog
+from replicator.targets.base import Capabilities, Target
 from replicator.targets.identifiers import IdentifierPolicy
-from replicator.targets.kind import NONE, Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
-from replicator.targets.shared_settings import SHARED_EFFECTS, check_prefix, prefixed
-from replicator.targets.snowflake.config import DESTINATION_FORM, destination, place
+from replicator.targets.kind import NONE, Opening, Settings, TypeSupport
+from replicator.targets.snowflake.config import DESTINATION_FORM, SnowflakeDestination, destination, place
 from replicator.targets.snowflake.dialect import refused_column
 from replicator.targets.snowflake.names import MAX_SCALE, snowflake_type
-from replicator.targets.warehouse.form import FIXED, FORM
+from replicator.targets.warehouse.kind import Checks, Inspection, database_kind
 
 if TYPE_CHECKING:
     from replicator.verification import SnowflakeConfig
@@ -44,11 +41,6 @@ def _types(kind: DataType) -> TypeSupport:
     return TypeSupport(snowflake_type(kind), note=NOTES.get(kind.kind, ""))
 
 
-def _valid(settings: Settings) -> None:
-    destination(settings)
-    check_prefix(settings)
-
-
 def _open(opening: Opening) -> Target:
     from replicator.targets.snowflake.dialect import SnowflakeDialect  # noqa: PLC0415 - loaded where it is needed
     from replicator.targets.warehouse.target import WarehouseTarget  # noqa: PLC0415
@@ -58,72 +50,42 @@ def _open(opening: Opening) -> Target:
     return WarehouseTarget(SnowflakeDialect(one), can, opening.storage, opening.replicator)
 
 
-def _dataset(settings: Settings, own: LakeCatalog) -> str:
+def _dataset(settings: Settings) -> str:
     """OpenLineage's name of a Snowflake account, and the database (openlineage.io/docs/spec/naming)."""
-    del own
     account, _, database = place(settings).rpartition("/")
     return f"snowflake://{account}/{database}"
 
 
-def _check(settings: Settings) -> list[CheckResult]:
-    from replicator.targets.snowflake.check import check  # noqa: PLC0415
+def _modules() -> tuple[Checks, Inspection[SnowflakeDestination]]:
+    from replicator.targets.snowflake import check, inspection  # noqa: PLC0415 - the client is loaded where it is needed
 
-    return check(settings)
-
-
-def _written(settings: Settings) -> CheckResult:
-    from replicator.targets.snowflake.check import check_written  # noqa: PLC0415
-
-    return check_written(settings)
+    return check, inspection
 
 
-def _report(settings: Settings, own: LakeCatalog, namespace: str, name: str) -> TableReport | None:
-    from replicator.targets.snowflake.inspection import report  # noqa: PLC0415
-
-    del own
-    return report(destination(settings), TargetTable(namespace, name))
-
-
-def _preview(settings: Settings, own: LakeCatalog, table: TargetTable, rows: int) -> Preview | None:
-    from replicator.targets.snowflake.inspection import preview  # noqa: PLC0415
-
-    del own
-    return preview(destination(settings), table, rows)
-
-
-def _verification(settings: Settings, own: LakeCatalog) -> SnowflakeConfig:
+def _verification(settings: Settings) -> SnowflakeConfig:
     from replicator.targets.snowflake.connection import client_options  # noqa: PLC0415
     from replicator.verification import SnowflakeConfig  # noqa: PLC0415 - pyiceberg is loaded where it is needed
 
-    del own
     one = destination(settings)
     return SnowflakeConfig(one.database, client_options(one))
 
 
-SNOWFLAKE = TargetKind(
+SNOWFLAKE = database_kind(
     "snowflake",
     "Snowflake",
     "Tables in the schemas of a Snowflake database.",
     refused_column=refused_column,
     proof=PROOF,
+    destination=destination,
+    modules=_modules,
     open=_open,
     capabilities=CAPABILITIES,
     types=_types,
-    namespace=prefixed,
     place=place,
     dataset=_dataset,
-    form=FORM,
     destination_form=DESTINATION_FORM,
-    valid=_valid,
     identifiers=IDENTIFIERS,
-    fixed=FIXED,
-    effects={one.name: "Takes effect within a minute. The database must have the tables written so far."
-        for one in DESTINATION_FORM} | SHARED_EFFECTS,
-    check=_check,
-    written=_written,
-    report=_report,
-    preview=_preview,
     verification=_verification,
     test_note="The test makes a schema and a table, writes and reads a row, and drops both. It wakes the warehouse.",
     guide=read_guide(__file__),
-)  # fmt: skip
+)

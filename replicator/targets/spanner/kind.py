@@ -5,24 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from replicator.model.types import DataType, Kind
-from replicator.sources.base import CheckResult
 from replicator.sources.kind import read_guide
-from replicator.targets.base import Capabilities, Target, TargetTable
-from replicator.targets.iceberg.destination import LakeCatalog
-from replicator.targets.kind import (
-    FULL,
-    PARTIAL,
-    Opening,
-    Preview,
-    Settings,
-    TableReport,
-    TargetKind,
-    TypeSupport,
-)
-from replicator.targets.shared_settings import SHARED_EFFECTS, check_prefix, prefixed
-from replicator.targets.spanner.config import DESTINATION_FORM, destination, place
+from replicator.targets.base import Capabilities, Target
+from replicator.targets.kind import FULL, PARTIAL, Opening, Settings, TypeSupport
+from replicator.targets.spanner.config import DESTINATION_FORM, SpannerDestination, destination, place
 from replicator.targets.spanner.names import IDENTIFIERS, MAX_SCALE, MAX_WHOLE, TYPES, fits
-from replicator.targets.warehouse.form import FIXED, FORM
+from replicator.targets.warehouse.kind import Checks, Inspection, database_kind
 
 if TYPE_CHECKING:
     from replicator.verification import SpannerConfig
@@ -49,83 +37,48 @@ def _types(kind: DataType) -> TypeSupport:
     return TypeSupport(TYPES[kind.kind], support, NOTES.get(kind.kind, ""))
 
 
-def _valid(settings: Settings) -> None:
-    destination(settings)
-    check_prefix(settings)
-
-
 def _open(opening: Opening) -> Target:
     from replicator.targets.spanner.target import open_target  # noqa: PLC0415 - the client is loaded where it is needed
 
     return open_target(destination(opening.config), CAPABILITIES, opening.storage, opening.replicator)
 
 
-def _dataset(settings: Settings, own: LakeCatalog) -> str:
+def _dataset(settings: Settings) -> str:
     """OpenLineage's name of a Spanner database (openlineage.io/docs/spec/naming)."""
-    del own
     one = destination(settings)
     return f"spanner://{one.project}:{one.instance}/{one.database}"
 
 
-def _check(settings: Settings) -> list[CheckResult]:
-    from replicator.targets.spanner.check import check  # noqa: PLC0415
+def _modules() -> tuple[Checks, Inspection[SpannerDestination]]:
+    from replicator.targets.spanner import check, inspection  # noqa: PLC0415 - the client is loaded where it is needed
 
-    return check(settings)
-
-
-def _written(settings: Settings) -> CheckResult:
-    from replicator.targets.spanner.check import check_written  # noqa: PLC0415
-
-    return check_written(settings)
+    return check, inspection
 
 
-def _report(settings: Settings, own: LakeCatalog, namespace: str, name: str) -> TableReport | None:
-    from replicator.targets.spanner.inspection import report  # noqa: PLC0415
-
-    del own
-    return report(destination(settings), TargetTable(namespace, name))
-
-
-def _preview(settings: Settings, own: LakeCatalog, table: TargetTable, rows: int) -> Preview | None:
-    from replicator.targets.spanner.inspection import preview  # noqa: PLC0415
-
-    del own
-    return preview(destination(settings), table, rows)
-
-
-def _verification(settings: Settings, own: LakeCatalog) -> SpannerConfig:
+def _verification(settings: Settings) -> SpannerConfig:
     from replicator.targets.google_login import credentials  # noqa: PLC0415
     from replicator.verification import SpannerConfig  # noqa: PLC0415 - pyiceberg is loaded where it is needed
 
-    del own
     one = destination(settings)
     login = None if one.plaintext else lambda scopes: credentials(one.settings, scopes)
     return SpannerConfig(one.project, one.instance, one.database, one.host, login)
 
 
-SPANNER = TargetKind(
+SPANNER = database_kind(
     "spanner",
     "Google Cloud Spanner",
     "Tables in the schemas of a Spanner database.",
     proof=PROOF,
+    destination=destination,
+    modules=_modules,
     open=_open,
     capabilities=CAPABILITIES,
     types=_types,
-    namespace=prefixed,
     place=place,
     dataset=_dataset,
-    form=FORM,
     destination_form=DESTINATION_FORM,
-    valid=_valid,
     identifiers=IDENTIFIERS,
-    fixed=FIXED,
-    effects={one.name: "Takes effect within a minute. The database must have the tables written so far."
-        for one in DESTINATION_FORM} | SHARED_EFFECTS,
-    check=_check,
-    written=_written,
-    report=_report,
-    preview=_preview,
     verification=_verification,
     test_note="The test makes a schema and a table, writes and reads a row, and drops both. It takes a minute or more.",
     guide=read_guide(__file__),
-)  # fmt: skip
+)
