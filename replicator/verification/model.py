@@ -86,7 +86,7 @@ class RedshiftConfig:
 
     def open(self, pair: TablePair) -> PinnedTable:
         """See `TargetTables`."""
-        from replicator.verification.redshift import open_table  # noqa: PLC0415 - the same
+        from replicator.verification.warehouses.redshift import open_table  # noqa: PLC0415 - the same
 
         return open_table(self, pair)
 
@@ -100,7 +100,7 @@ class SnowflakeConfig:
 
     def open(self, pair: TablePair) -> PinnedTable:
         """See `TargetTables`."""
-        from replicator.verification.snowflake.target import open_table  # noqa: PLC0415 - the vendor's client
+        from replicator.verification.warehouses.snowflake import open_table  # noqa: PLC0415 - the vendor's client
 
         return open_table(self, pair)
 
@@ -116,7 +116,7 @@ class BigQueryConfig:
 
     def open(self, pair: TablePair) -> PinnedTable:
         """See `TargetTables`."""
-        from replicator.verification.bigquery.target import open_table  # noqa: PLC0415 - the vendor's client
+        from replicator.verification.warehouses.bigquery import open_table  # noqa: PLC0415 - the vendor's client
 
         return open_table(self, pair)
 
@@ -133,7 +133,7 @@ class SpannerConfig:
 
     def open(self, pair: TablePair) -> PinnedTable:
         """See `TargetTables`."""
-        from replicator.verification.spanner.target import open_table  # noqa: PLC0415 - the vendor's client
+        from replicator.verification.warehouses.spanner import open_table  # noqa: PLC0415 - the vendor's client
 
         return open_table(self, pair)
 

@@ -16,21 +16,12 @@ import pyarrow as pa
 from google.api_core.exceptions import GoogleAPICallError
 from google.auth.credentials import AnonymousCredentials
 from google.cloud.spanner_v1 import Client, KeySet
-from pyiceberg.expressions import (
-    AlwaysTrue,
-    And,
-    BooleanExpression,
-    EqualTo,
-    GreaterThanOrEqual,
-    In,
-    IsNull,
-    NotNull,
-    Or,
-)
+from pyiceberg.expressions import BooleanExpression
 
 from replicator.errors import TargetError
 from replicator.verification.model import SpannerConfig, TablePair
 from replicator.verification.target import PinnedTable
+from replicator.verification.warehouses.conditions import condition
 
 BATCH_ROWS = 10_000
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
@@ -88,7 +79,8 @@ class _Rows:
         schema = pa.schema([pa.field(name, self._columns[name][1]) for name in names])
         place = f"`{self._pair.namespace}`.`{self._pair.name}`"
         # With another name for the table: a column may have its name, which would be the whole row.
-        sql = f"SELECT {listed} FROM {place} AS tidemark_t WHERE {self._condition(wanted)}"
+        which = condition(wanted, lambda name: f"`{self._columns[name][0]}`", _literal)
+        sql = f"SELECT {listed} FROM {place} AS tidemark_t WHERE {which}"
         with _reading(self._config, self._pair) as snapshot:
             rows: list[Any] = []
             for row in snapshot.execute_sql(sql):
@@ -98,16 +90,6 @@ class _Rows:
                     rows = []
             if rows:
                 yield _batch(rows, schema)
-
-    def _condition(self, wanted: BooleanExpression) -> str:
-        """As SQL; only what verification asks for."""
-        if isinstance(wanted, AlwaysTrue):
-            return "TRUE"
-        if isinstance(wanted, And | Or):
-            between = "AND" if isinstance(wanted, And) else "OR"
-            return f"({self._condition(wanted.left)} {between} {self._condition(wanted.right)})"
-        place, _ = self._columns[wanted.term.name]
-        return f"`{place}` {_TESTS[type(wanted)](wanted)}"
 
 
 def _batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
@@ -186,10 +168,3 @@ _LITERALS: Sequence[tuple[type, Callable[[Any], str]]] = (
     (bytes, lambda value: f"FROM_HEX('{value.hex()}')"),
     (date, lambda value: f"DATE '{value.isoformat()}'"),
 )
-_TESTS: Mapping[type[BooleanExpression], Callable[[Any], str]] = {
-    EqualTo: lambda wanted: f"= {_literal(wanted.literal.value)}",
-    GreaterThanOrEqual: lambda wanted: f">= {_literal(wanted.literal.value)}",
-    IsNull: lambda _: "IS NULL",
-    NotNull: lambda _: "IS NOT NULL",
-    In: lambda wanted: f"IN ({', '.join(_literal(one.value) for one in wanted.literals)})",
-}

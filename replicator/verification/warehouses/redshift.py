@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.expressions import (
-    AlwaysTrue,
-    And,
-    BooleanExpression,
-    EqualTo,
-    GreaterThanOrEqual,
-    In,
-    IsNull,
-    NotNull,
-    Or,
-)
+from pyiceberg.expressions import BooleanExpression
 
 from replicator.errors import TargetError, TidemarkError
 from replicator.verification.model import RedshiftConfig, TablePair
 from replicator.verification.target import PinnedTable
+from replicator.verification.warehouses.conditions import condition
 
 BATCH_ROWS = 1000  # a cluster of one node gives no more at a time
 CASE = "SET enable_case_sensitive_identifier TO true"
@@ -74,11 +65,13 @@ class _Rows:
         listed = ", ".join(_quoted(name) for name in names)
         place = f"{_quoted(self._pair.namespace)}.{_quoted(self._pair.name)}"
         schema = pa.schema([pa.field(name, self._types[name]) for name in names])
+        # It may be true of more rows: texts differ by blanks at their end.
+        which = condition(wanted, _quoted, _literal)
         with _told(self._pair), closing(self._config.connect()) as connection:
             cursor = connection.cursor()
             for statement in (
                 CASE, "BEGIN",
-                f"DECLARE tidemark_rows CURSOR FOR SELECT {listed} FROM {place} WHERE {_condition(wanted)}",
+                f"DECLARE tidemark_rows CURSOR FOR SELECT {listed} FROM {place} WHERE {which}",
             ):  # fmt: skip
                 cursor.execute(statement)
             while rows := cursor.execute(f"FETCH FORWARD {BATCH_ROWS} FROM tidemark_rows").fetchall():
@@ -126,23 +119,3 @@ def _literal(value: Any) -> str:
     if isinstance(value, bytes):
         return f"FROM_HEX('{value.hex()}')"
     return " || CHR(92) || ".join("'" + part.replace("'", "''") + "'" for part in str(value).split("\\"))
-
-
-def _condition(wanted: BooleanExpression) -> str:
-    """As SQL; only what verification asks for.  It may be true of more rows: texts differ by blanks at their end."""
-    if isinstance(wanted, AlwaysTrue):
-        return "TRUE"
-    if isinstance(wanted, And | Or):
-        word = "AND" if isinstance(wanted, And) else "OR"
-        return f"({_condition(wanted.left)} {word} {_condition(wanted.right)})"
-    test = _TESTS[type(wanted)](wanted)
-    return f"{_quoted(wanted.term.name)} {test}"
-
-
-_TESTS: Mapping[type[BooleanExpression], Callable[[Any], str]] = {
-    EqualTo: lambda wanted: f"= {_literal(wanted.literal.value)}",
-    GreaterThanOrEqual: lambda wanted: f">= {_literal(wanted.literal.value)}",
-    IsNull: lambda _: "IS NULL",
-    NotNull: lambda _: "IS NOT NULL",
-    In: lambda wanted: f"IN ({', '.join(_literal(one.value) for one in wanted.literals)})",
-}

@@ -11,23 +11,14 @@ from hashlib import blake2b
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.expressions import (
-    AlwaysTrue,
-    And,
-    BooleanExpression,
-    EqualTo,
-    GreaterThanOrEqual,
-    In,
-    IsNull,
-    NotNull,
-    Or,
-)
+from pyiceberg.expressions import BooleanExpression
 from snowflake import connector
 from snowflake.connector.errors import Error
 
 from replicator.errors import TargetError
 from replicator.verification.model import SnowflakeConfig, TablePair
 from replicator.verification.target import PinnedTable
+from replicator.verification.warehouses.conditions import condition
 
 BATCH_ROWS = 10_000
 # What the position says of a column, what a comparison calls it, and its form in Arrow.
@@ -83,7 +74,7 @@ class _Rows:
         place = ".".join(map(_quoted, (self._config.database, self._pair.namespace, self._pair.name)))
         schema = pa.schema([pa.field(name, self._types[name]) for name in names])
         with _asking(self._config, self._pair) as cursor:
-            cursor.execute(f"SELECT {listed} FROM {place} WHERE {_condition(wanted)}")
+            cursor.execute(f"SELECT {listed} FROM {place} WHERE {condition(wanted, _quoted, _literal)}")
             while rows := cursor.fetchmany(BATCH_ROWS):
                 columns = [
                     pa.array([_plain(value, kind) for value in column], kind)
@@ -142,22 +133,3 @@ _LITERALS: Sequence[tuple[type, Callable[[Any], str]]] = (
     (bytes, lambda value: f"TO_BINARY('{value.hex()}', 'HEX')"),
     (date, lambda value: f"'{value.isoformat()}'::DATE"),
 )
-
-
-def _condition(wanted: BooleanExpression) -> str:
-    """As SQL; only what verification asks for."""
-    if isinstance(wanted, AlwaysTrue):
-        return "TRUE"
-    if isinstance(wanted, And | Or):
-        between = "AND" if isinstance(wanted, And) else "OR"
-        return f"({_condition(wanted.left)} {between} {_condition(wanted.right)})"
-    return f"{_quoted(wanted.term.name)} {_TESTS[type(wanted)](wanted)}"
-
-
-_TESTS: Mapping[type[BooleanExpression], Callable[[Any], str]] = {
-    EqualTo: lambda wanted: f"= {_literal(wanted.literal.value)}",
-    GreaterThanOrEqual: lambda wanted: f">= {_literal(wanted.literal.value)}",
-    IsNull: lambda _: "IS NULL",
-    NotNull: lambda _: "IS NOT NULL",
-    In: lambda wanted: f"IN ({', '.join(_literal(one.value) for one in wanted.literals)})",
-}

@@ -15,21 +15,12 @@ import pyarrow as pa
 from google.api_core.exceptions import GoogleAPIError, NotFound
 from google.auth.exceptions import GoogleAuthError
 from google.cloud import bigquery
-from pyiceberg.expressions import (
-    AlwaysTrue,
-    And,
-    BooleanExpression,
-    EqualTo,
-    GreaterThanOrEqual,
-    In,
-    IsNull,
-    NotNull,
-    Or,
-)
+from pyiceberg.expressions import BooleanExpression
 
 from replicator.errors import TargetError
 from replicator.verification.model import BigQueryConfig, TablePair
 from replicator.verification.target import PinnedTable
+from replicator.verification.warehouses.conditions import condition
 
 BATCH_ROWS = 10_000
 SECONDS = 60.0  # of a request
@@ -77,7 +68,7 @@ class _Rows:
         place = _place(self._config, self._pair.namespace, self._pair.name)
         schema = pa.schema([pa.field(name, self._types[name]) for name in names])
         with _asking(self._config, self._pair) as client:
-            found = client.query(f"SELECT {listed} FROM {place} WHERE {_condition(wanted)}").result()
+            found = client.query(f"SELECT {listed} FROM {place} WHERE {condition(wanted, _quoted, _literal)}").result()
             values = (row.values() for row in found)
             while rows := list(islice(values, BATCH_ROWS)):
                 columns = [
@@ -132,22 +123,3 @@ _LITERALS: Sequence[tuple[type, Callable[[Any], str]]] = (
     (bytes, lambda value: f"FROM_HEX('{value.hex()}')"),
     (date, lambda value: f"DATE '{value.isoformat()}'"),
 )
-
-
-def _condition(wanted: BooleanExpression) -> str:
-    """As SQL; only what verification asks for."""
-    if isinstance(wanted, AlwaysTrue):
-        return "TRUE"
-    if isinstance(wanted, And | Or):
-        between = "AND" if isinstance(wanted, And) else "OR"
-        return f"({_condition(wanted.left)} {between} {_condition(wanted.right)})"
-    return f"{_quoted(wanted.term.name)} {_TESTS[type(wanted)](wanted)}"
-
-
-_TESTS: Mapping[type[BooleanExpression], Callable[[Any], str]] = {
-    EqualTo: lambda wanted: f"= {_literal(wanted.literal.value)}",
-    GreaterThanOrEqual: lambda wanted: f">= {_literal(wanted.literal.value)}",
-    IsNull: lambda _: "IS NULL",
-    NotNull: lambda _: "IS NOT NULL",
-    In: lambda wanted: f"IN ({', '.join(_literal(one.value) for one in wanted.literals)})",
-}

@@ -1,1 +1,0 @@
-"""Reading BigQuery, with nothing of the pipeline."""

@@ -1,1 +1,0 @@
-"""Reading Snowflake, with nothing of the pipeline."""

@@ -1,1 +1,0 @@
-"""Reading target tables in Spanner."""

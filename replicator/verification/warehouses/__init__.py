@@ -1,0 +1,1 @@
+"""Reading the copies in each warehouse, by plain SQL."""
