@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,43 +61,35 @@ def _redshift(folder: Path, port: int) -> Iterator[Warehouse]:
         yield Warehouse("redshift", "Redshift", front.settings(f"{store.url}/demo"), kept=True)
 
 
-@contextmanager
-def _snowflake(folder: Path, port: int) -> Iterator[Warehouse]:
+def _snowflake(folder: Path, port: int) -> AbstractContextManager[Warehouse]:
     from testing.servers.snowflake.embedded import EmbeddedSnowflake  # noqa: PLC0415 - only a checkout has it
 
-    server = EmbeddedSnowflake(folder, port)
-    server.start()
-    try:
-        yield Warehouse("snowflake", "Snowflake", server.settings, kept=False)
-    finally:
-        server.stop()
+    return _in_memory("snowflake", "Snowflake", EmbeddedSnowflake(folder, port))
 
 
-@contextmanager
-def _bigquery(folder: Path, port: int) -> Iterator[Warehouse]:
+def _bigquery(folder: Path, port: int) -> AbstractContextManager[Warehouse]:
     from testing.servers.bigquery.embedded import EmbeddedBigQuery  # noqa: PLC0415 - only a checkout has it
 
-    server = EmbeddedBigQuery(folder, port)
-    server.start()
-    try:
-        yield Warehouse("bigquery", "BigQuery", server.settings, kept=False)
-    finally:
-        server.stop()
+    return _in_memory("bigquery", "BigQuery", EmbeddedBigQuery(folder, port))
+
+
+def _spanner(folder: Path, port: int) -> AbstractContextManager[Warehouse]:
+    from testing.servers.spanner import EmbeddedSpanner  # noqa: PLC0415 - only a checkout has it
+
+    return _in_memory("spanner", "Spanner", EmbeddedSpanner(folder, port))
 
 
 @contextmanager
-def _spanner(folder: Path, port: int) -> Iterator[Warehouse]:
-    from testing.servers.spanner import EmbeddedSpanner  # noqa: PLC0415 - only a checkout has it
-
-    server = EmbeddedSpanner(folder, port)
+def _in_memory(kind: str, title: str, server: Any) -> Iterator[Warehouse]:
+    """A stand-in that says itself how it is reached, and keeps nothing."""
     server.start()
     try:
-        yield Warehouse("spanner", "Spanner", server.settings, kept=False)
+        yield Warehouse(kind, title, server.settings, kept=False)
     finally:
         server.stop()
 
 
-WAREHOUSES: Mapping[str, Callable[[Path, int], Any]] = {
+WAREHOUSES: Mapping[str, Callable[[Path, int], AbstractContextManager[Warehouse]]] = {
     "postgres": _postgres,
     "redshift": _redshift,
     "snowflake": _snowflake,

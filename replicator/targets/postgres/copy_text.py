@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from replicator.errors import ValueDoesNotFit
-from replicator.targets.warehouse.years import check_years
+from replicator.targets.warehouse.value_limits import check_years
 
 CHUNK = 8 * 1024 * 1024  # bytes of rows in memory that are written at a time
 NULL = "\\N"

@@ -201,9 +201,6 @@ class SnowflakeDialect(Dialect):
             fields,
         )
 
-    def keyed(self, session: Session, table: TargetTable, key: Sequence[str]) -> None:
-        """Nothing is to be kept: rows are found by scanning micro-partitions."""
-
 
 def refused_column(name: str) -> str:
     """See `TargetKind`."""

@@ -1,31 +1,14 @@
-"""Values that Snowflake's columns do not take, found before they are sent."""
+"""Values that Snowflake's columns do not take."""
 
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from replicator.errors import ValueDoesNotFit
-from replicator.targets.warehouse.years import check_years
+from replicator.targets.warehouse.value_limits import CellLimit, check_cells
 
 MAX_TEXT, MAX_BYTES = 16 * 1024 * 1024, 8 * 1024 * 1024  # of a cell, in bytes
 
 
 def check_values(rows: pa.Table, table: str) -> None:
-    """ValueDoesNotFit for the first column with a value that is too long, or a time out of range."""
-    for name in rows.column_names:
-        values = rows.column(name)
-        if pa.types.is_date32(values.type) or pa.types.is_timestamp(values.type):
-            check_years(name, values, table)
-        text = pa.types.is_string(values.type)
-        if not text and not pa.types.is_binary(values.type):
-            continue
-        limit = MAX_TEXT if text else MAX_BYTES
-        longest = pc.max(pc.binary_length(values)).as_py() or 0
-        if longest > limit:
-            what = "a text" if text else "a binary value"
-            message = (
-                f"The column {name} of {table} has {what} of {longest} bytes; Snowflake takes {limit // 1024**2} MiB."
-            )
-            remedy = "Exclude the column from the replicator, or shorten the value; then resnapshot the table."
-            raise ValueDoesNotFit(message, remedy=remedy, column=name)
+    """See `check_cells`."""
+    check_cells(rows, table, "Snowflake", CellLimit(MAX_TEXT), CellLimit(MAX_BYTES))

@@ -14,12 +14,11 @@ import pyarrow.compute as pc
 from google.cloud.spanner_v1 import TypeCode
 from google.protobuf.struct_pb2 import ListValue, Value
 
-from replicator.errors import ValueDoesNotFit
 from replicator.model.schema import SEQUENCE
 from replicator.model.types import Kind
 from replicator.targets.spanner import names
 from replicator.targets.spanner.names import type_of
-from replicator.targets.warehouse.years import check_years
+from replicator.targets.warehouse.value_limits import CellLimit, check_cells
 
 MAX_TEXT, MAX_BYTES = 2_621_440, 10 * 1024 * 1024  # characters, bytes of a cell
 NULL = Value(null_value="NULL_VALUE")
@@ -73,21 +72,8 @@ class Budget:
 
 
 def check_values(rows: pa.Table, table: str) -> None:
-    """ValueDoesNotFit for the first column with a value that is too long, or a time out of range."""
-    for name in rows.column_names:
-        values = rows.column(name)
-        if pa.types.is_date32(values.type) or pa.types.is_timestamp(values.type):
-            check_years(name, values, table)
-        text = pa.types.is_string(values.type)
-        if not text and not pa.types.is_binary(values.type):
-            continue
-        longest = pc.max(pc.utf8_length(values) if text else pc.binary_length(values)).as_py() or 0
-        if longest > (MAX_TEXT if text else MAX_BYTES):
-            what = f"a text of {longest} characters" if text else f"a binary value of {longest} bytes"
-            limit = f"{MAX_TEXT:,} characters" if text else "10 MiB"
-            remedy = "Exclude the column from the replicator, or shorten the value; then resnapshot the table."
-            message = f"The column {name} of {table} has {what}; Spanner takes {limit}."
-            raise ValueDoesNotFit(message, remedy=remedy, column=name)
+    """See `check_cells`."""
+    check_cells(rows, table, "Spanner", CellLimit(MAX_TEXT, characters=True), CellLimit(MAX_BYTES))
 
 
 def encoded(rows: pa.Table) -> list[ListValue]:
