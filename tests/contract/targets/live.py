@@ -13,7 +13,6 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -57,11 +56,8 @@ def settings_of(kind: TargetKind, environment: Mapping[str, str]) -> dict[str, s
     return found
 
 
-@dataclass
 class LivePlace(TargetPlace):
     """Drops what was made in it."""
-
-    settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def close(self) -> None:
         super().close()
@@ -90,7 +86,7 @@ def live_place(folder: Path) -> LivePlace:
         raise AssertionError("no kind with an account needs Spark")
 
     namespace = f"tidemark_live_{uuid.uuid4().hex[:12]}"
-    return LivePlace(kind, storage, worker, read, namespace, settings=settings)
+    return LivePlace(kind, storage, worker, read, namespace)
 
 
 def main(name: str) -> int:
@@ -111,7 +107,7 @@ def main(name: str) -> int:
     environment = {**os.environ, DESTINATION: name}
     done = subprocess.run(command, env=environment, check=False, stdout=subprocess.PIPE, text=True)
     sys.stdout.write(done.stdout)
-    if done.returncode == 0:
+    if done.returncode == 0 and len(sys.argv) == 2:  # a part proves nothing
         summary = done.stdout.strip().splitlines()[-1].strip("= ")
         commit = subprocess.run(["git", "describe", "--always", "--dirty"], check=False, capture_output=True, text=True)
         with RECORD.open("a") as record:
