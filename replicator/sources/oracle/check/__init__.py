@@ -1,0 +1,1 @@
+"""Is everything as replication needs it?"""

@@ -1,0 +1,1 @@
+"""DDL, as statements in the redo log."""

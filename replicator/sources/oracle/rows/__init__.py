@@ -1,0 +1,1 @@
+"""SQL_REDO to columns of values."""

@@ -1,0 +1,1 @@
+"""Flashback queries to columns of values."""

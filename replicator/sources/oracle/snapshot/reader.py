@@ -1,0 +1,271 @@
+"""Reading tables: marks, key bounds, chunks.  DESIGN.md "Snapshots".
+
+A chunk is one query AS OF SCN: the SCN is taken behind the low mark and before the table is described, and Oracle
+refuses the query where the definition changed after it (ORA-01466): so the description held.  What a query shows goes by
+the SCN, as the order of commits in the log does: marks and log need no more than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from replicator.errors import TableError, TidemarkError, ValueDoesNotFit
+from replicator.model.identifiers import TableId
+from replicator.model.schema import Column
+from replicator.model.table_set import TableSet
+from replicator.sources.base import Chunk, KeyRange, ReadOptions
+from replicator.sources.oracle.catalog.catalog import OracleCatalog
+from replicator.sources.oracle.catalog.key_range_sql import OracleKeyRanges, printed, read_key, select_key
+from replicator.sources.oracle.catalog.table_description import TableDescription
+from replicator.sources.oracle.config import OracleConfig
+from replicator.sources.oracle.connection import Connection, cancel, close, connect, read_rows, translated
+from replicator.sources.oracle.dialect import quoted
+from replicator.sources.oracle.rows import redo_kernel as r
+from replicator.sources.oracle.rows.columns import ColumnArrays, printed_cells
+from replicator.sources.oracle.types import Form, ValueType
+from replicator.sources.oracle.watermark import WatermarkTable
+from replicator.sources.shared.conditions import users_fault, watched
+from replicator.sources.shared.date_policy import date_policy
+from replicator.sources.shared.snapshot_reader import SqlSnapshotReader
+
+_NOW = "SELECT current_scn FROM v$database"
+_AS_THEY_COME = frozenset({Form.NUMBER, Form.FLOAT, Form.TEXT, Form.BYTES})  # from the driver, exact
+_PRINTED = {
+    Form.DIGITS: r.TEXT,
+    Form.MOMENT: r.MOMENT,
+    Form.FINE_MOMENT: r.MOMENT,
+    Form.ZONED: r.ZONED,
+    Form.DAYS: r.DAYS,
+    Form.MONTHS: r.MONTHS,
+    Form.ROWID: r.TEXT,
+}
+
+
+class OracleSnapshotReader(SqlSnapshotReader[TableDescription, Any]):
+    """Of one database."""
+
+    def __init__(
+        self, config: OracleConfig, options: ReadOptions, replicator: str, tables: TableSet | None = None
+    ) -> None:
+        """`tables`: its excluded columns are never selected."""
+        super().__init__(options, tables)
+        self._config = config
+        self._watermarks = WatermarkTable(config, replicator)
+        self._under_way = False
+
+    def mark(self, token: str) -> None:
+        """Write a watermark into the log; returns when it is committed."""
+        if self._marking is None:
+            self._marking = connect(self._config)
+        try:
+            self._watermarks.write(self._marking, token)
+        except TidemarkError:
+            self._marking = self._closed(self._marking)
+            raise
+
+    def _found(
+        self, connection: Connection, tables: Sequence[TableId]
+    ) -> Mapping[TableId, TableDescription | TableError]:
+        catalog = OracleCatalog(connection, zero_dates=date_policy(self._options), left_out=self._tables)
+        return catalog.details(tables)
+
+    def _details(self, tables: Sequence[TableId]) -> Mapping[TableId, TableDescription | TableError]:
+        try:
+            return super()._details(tables)
+        except TidemarkError:
+            self._reading = None  # closed there
+            raise
+
+    def _has_bounds(self, description: TableDescription) -> bool:
+        return description.bounded
+
+    def _read_key(self, description: TableDescription, row: Sequence[Any]) -> tuple[str, ...]:
+        return read_key(description, row)
+
+    def _first_key(
+        self, description: TableDescription, rows: KeyRange, order: str, passed: int = 0
+    ) -> list[tuple[Any, ...]]:
+        table, ranges = description.schema.table, OracleKeyRanges(description)
+        sql = (
+            f"SELECT {select_key(description)} FROM {_name(table)} WHERE {ranges.selected(rows)}"
+            f" ORDER BY {ranges.order_by(order)} OFFSET {passed} ROWS FETCH NEXT 1 ROWS ONLY"
+        )
+        with users_fault(table, asked=rows.asked):
+            return self._rows(table, sql)
+
+    def read_chunk(self, table: TableId, bounds: KeyRange) -> Chunk:
+        """One SELECT, streamed.  Raises TableDisappeared and other errors of the table; one that is retried where the
+        server has the rows of that SCN no more (ORA-01555), or another definition since (ORA-01466).
+        """
+        scn, description = self._open(table)
+        with users_fault(table, asked=bounds.asked):
+            chunk = self._chunk(description, scn, OracleKeyRanges(description).selected(bounds))
+        return replace(chunk, batches=watched(chunk.batches, table, asked=bounds.asked)) if bounds.asked else chunk
+
+    def read_table(self, table: TableId, opened: str) -> Chunk:
+        """For a table without key: all its rows as of one moment; writes the mark `opened` right after that moment."""
+        scn, description = self._open(table, opened)
+        return self._chunk(description, scn, "")
+
+    def cancel(self) -> None:
+        """Both connections'."""
+        cancel(self._reading, self._marking)
+
+    def close(self) -> None:
+        """Ends a read that is under way, too."""
+        self._abandon()
+        self._reading, self._marking = self._closed(self._reading), self._closed(self._marking)
+
+    @staticmethod
+    def _closed(connection: Connection | None) -> None:
+        close(connection)
+
+    def _connection(self) -> Connection:
+        self._abandon()
+        if self._reading is None:
+            self._reading = connect(self._config)
+        return self._reading
+
+    def _abandon(self) -> None:
+        """Rows of a read that was left early are still on their way."""
+        if self._under_way:
+            self._under_way = False
+            self._reading = self._closed(self._reading)
+
+    def _rows(self, where: TableId, sql: str) -> list[tuple[Any, ...]]:
+        connection = self._connection()
+        try:
+            return read_rows(connection, sql, where)
+        except TidemarkError as error:
+            if not error.answered:
+                self._reading = self._closed(connection)
+            raise
+
+    def _open(self, table: TableId, opened: str = "") -> tuple[int, TableDescription]:
+        """An SCN, and the table as it was then or is now, which a query of that SCN tells.  The mark `opened` follows
+        the SCN.
+        """
+        connection = self._connection()
+        with suppress(KeyError):
+            del self._known[table]
+        try:
+            scn = int(read_rows(connection, _NOW, self._config.where)[0][0])
+        except TidemarkError:
+            self._reading = self._closed(connection)
+            raise
+        if opened:
+            self.mark(opened)
+        return scn, self._describe(table)
+
+    def _chunk(self, description: TableDescription, scn: int, condition: str) -> Chunk:
+        schema = description.schema
+        converters = [
+            _PrintedColumn(column, value_type, "fail" if column.name in schema.key else date_policy(self._options))
+            for column, value_type in zip(schema.columns, description.value_types, strict=True)
+        ]
+        columns = ", ".join(
+            printed(*both) for both in zip(description.definitions, description.value_types, strict=True)
+        )
+        sql = f"SELECT {columns} FROM {_name(schema.table)} AS OF SCN {scn}{f' WHERE {condition}' if condition else ''}"
+        assert self._reading is not None
+        with translated(schema.table):
+            batches = iter(self._reading.fetch_df_batches(sql, size=self._batch_rows(description), fetch_decimals=True))
+        self._under_way = True
+        first = self._next(batches, schema.table)  # what the server has against it is said here
+        replaced = _Replaced()
+        return Chunk(schema, self._convert(description, first, batches, converters, replaced), replaced.count)
+
+    def _batch_rows(self, description: TableDescription) -> int:
+        """So many that they fit in `batch_bytes`, should all be as long as they can be."""
+        width = sum(one.size * 4 if one.size else 32 for one in description.definitions)
+        return max(min(self._options.batch_rows, self._options.batch_bytes // max(width, 1)), 100)
+
+    def _next(self, batches: Iterator[Any], table: TableId) -> Any:
+        try:
+            with translated(table):
+                return next(batches, None)
+        except TidemarkError:
+            self._abandon()
+            raise
+
+    def _convert(
+        self,
+        description: TableDescription,
+        first: Any,
+        batches: Iterator[Any],
+        converters: Sequence[_PrintedColumn],
+        replaced: _Replaced,
+    ) -> Iterator[pa.RecordBatch]:
+        schema = description.schema
+        one = first
+        while one is not None:
+            table = pa.table(one)
+            del one
+            arrays = []
+            for place, converter in enumerate(converters):
+                try:
+                    arrays.append(converter.convert(table.column(place).combine_chunks()))
+                except TableError as error:
+                    error.table = str(schema.table)
+                    error.message = f"{schema.table}: {error.message}"
+                    raise
+            replaced.seen(converters)
+            self.replaced += replaced.total
+            if table.num_rows:
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema.row_arrow)
+            one = self._next(batches, schema.table)
+        self._under_way = False
+
+
+class _PrintedColumn:
+    """A column of a SELECT's result → an array of its type.  `bad` as `ColumnArrays` has it."""
+
+    def __init__(self, column: Column, value_type: ValueType, zero_dates: str) -> None:
+        self._column, self._form = column, value_type.form
+        self._arrays = ColumnArrays(column, value_type, zero_dates)
+
+    @property
+    def bad(self) -> Any:
+        return self._arrays.bad
+
+    def convert(self, array: Any) -> pa.Array:
+        """ValueDoesNotFit."""
+        array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
+        if self._form not in _AS_THEY_COME:
+            return self._arrays.convert(printed_cells(array, _PRINTED[self._form]))
+        try:
+            return array.cast(self._column.type.arrow)
+        except pa.ArrowInvalid:
+            column = self._column
+            message = f"Column {column.name} ({column.source_type}) has a value that is none of {column.type}."
+            raise ValueDoesNotFit(message, column=column.name) from None
+
+
+class _Replaced:
+    """Of each row of the last batch, how many values became null."""
+
+    def __init__(self) -> None:
+        self._counts: pa.Array | None = None
+        self.total = 0
+
+    def seen(self, converters: Sequence[_PrintedColumn]) -> None:
+        """Of the batch that these have converted."""
+        masks = [pa.array(one.bad).cast(pa.int32()) for one in converters if one.bad is not None]
+        self._counts = None
+        for mask in masks:
+            self._counts = mask if self._counts is None else pc.add(self._counts, mask)
+        self.total = int(pc.sum(self._counts).as_py() or 0) if self._counts is not None else 0
+
+    def count(self) -> pa.Array | None:
+        """None where there were none."""
+        return self._counts
+
+
+def _name(table: TableId) -> str:
+    return quoted(table.database, table.name)

@@ -1,0 +1,1 @@
+"""The redo log as transactions: files, LogMiner sessions, order, schemas."""

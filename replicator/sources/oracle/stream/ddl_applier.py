@@ -1,0 +1,129 @@
+"""DDL in the log → SchemaChange messages.
+
+Under the online catalog the log does not tell definitions: the catalog does, which may be further on already.  What a
+statement should have made of the known columns is compared with what the catalog has; where that is something else, the
+table is read again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from replicator.errors import TableError
+from replicator.model.change import Ddl
+from replicator.model.identifiers import TableId
+from replicator.model.schema import TableSchema
+from replicator.model.table_set import TableSet
+from replicator.model.types import widens
+from replicator.sources.oracle.catalog.table_description import TableDescription
+from replicator.sources.oracle.ddl import parser
+from replicator.sources.oracle.stream.table_registry import LogTables, Outlet
+
+
+class DdlEffects:
+    """Part of the assembler."""
+
+    def __init__(self, outlet: Outlet, registry: LogTables, tables: TableSet) -> None:
+        self._outlet, self._registry, self._tables = outlet, registry, tables
+
+    def apply(self, table: TableId, text: str) -> None:
+        """One statement about a table; one that cannot go on fails, the others do not notice."""
+        statement = parser.parse(text)
+        if statement is None or parser.is_recycled(table):
+            return
+        registry = self._registry
+        self._outlet.flush()
+        registry.forget(table)
+        match statement:
+            case parser.CreateTable(filled):
+                self._create(table, text, filled=filled)
+            case parser.DropTable():
+                self._drop(table, text)
+            case parser.TruncateTable():
+                registry.lost.discard(table)
+                if registry.wants(table) and table in registry.known:
+                    self._outlet.emit(Ddl.TRUNCATE_TABLE, table, statement=text)
+            case parser.RenameTable(new):
+                self._rename(table, TableId(table.database, new), text)
+            case parser.ReturnedTable():
+                self._arrive(table)
+            case parser.AlterTable():
+                registry.lost.discard(table)
+                if registry.wants(table) and table in registry.known:
+                    self._alter(table, statement, text)
+
+    def _create(self, table: TableId, text: str, *, filled: bool) -> None:
+        registry = self._registry
+        if not registry.selects(table):
+            return
+        if table in registry.known:
+            self._drop(table, "")
+        registry.revive(table)
+        described = registry.describe(table)
+        if isinstance(described, TableError):
+            registry.skip(table, described)
+        elif described is not None:  # else it is gone again
+            registry.known[table] = described.schema
+            self._outlet.emit(Ddl.CREATE_TABLE, table, described.schema, reload=filled, statement=text)
+
+    def _drop(self, table: TableId, text: str) -> None:
+        registry = self._registry
+        registry.revive(table)
+        if registry.known.pop(table, None) is not None and registry.selects(table):
+            self._outlet.emit(Ddl.DROP_TABLE, table, statement=text)
+
+    def _arrive(self, table: TableId) -> None:
+        if self._registry.selects(table):
+            self._registry.revive(table)
+            self._registry.arrived(table, self._registry.describe(table))
+
+    def _rename(self, old: TableId, new: TableId, text: str) -> None:
+        registry, columns = self._registry, self._tables.columns_left_out
+        registry.forget(new)
+        lost = old in registry.lost
+        schema = registry.known.get(old)
+        if schema is None or not registry.wants(old) or not registry.selects(new) or columns(old) != columns(new):
+            self._drop(old, text)
+            self._arrive(new)
+            return
+        del registry.known[old]
+        registry.revive(new)
+        registry.lost.discard(old)
+        registry.known[new] = replace(schema, table=new)
+        self._outlet.emit(Ddl.RENAME_TABLE, old, registry.known[new], new=new, statement=text)
+        if lost:
+            registry.reload(new)
+
+    def _alter(self, table: TableId, statement: parser.AlterTable, text: str) -> None:
+        registry = self._registry
+        old, described = registry.known[table], registry.describe(table)
+        if isinstance(described, TableError):
+            registry.skip(table, described)
+            return
+        if described is None or described.schema.is_another(old):
+            registry.lost.add(table)  # gone by now, and the log will say so: rows up to there are none that are needed
+            return
+        reload = self._reload(old, described, statement)
+        if described.schema == old and not reload:
+            return
+        registry.known[table] = described.schema
+        renamed = {
+            before: after
+            for before, after in statement.renamed.items()
+            if before in old.names and after in described.schema.names and after not in old.names
+        }
+        self._outlet.emit(Ddl.ALTER_TABLE, table, described.schema, renamed=renamed, reload=reload, statement=text)
+
+    def _reload(self, old: TableSchema, described: TableDescription, statement: parser.AlterTable) -> bool:
+        """Can rows that were read have other values than under the definition that the catalog has?"""
+        if statement.fills or statement.unseen:
+            return True
+        left_out = self._tables.columns_left_out(old.table)
+        names = [statement.renamed.get(name, name) for name in old.names if name not in statement.dropped]
+        expected = {*names, *statement.added} - left_out
+        present = set(described.schema.names)
+        if expected - set(described.names) or present - expected:
+            return True  # another statement was at it since
+        before = {statement.renamed.get(one.name, one.name): one.type for one in old.columns}
+        kept = [one for one in described.schema.columns if one.name in before and one.name not in statement.added]
+        return any(before[one.name] != one.type and not widens(before[one.name], one.type) for one in kept)

@@ -1,0 +1,101 @@
+"""The files of the redo log that have a range of SCNs: online ones and archived ones, of each thread."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from replicator.errors import LogPurged
+from replicator.sources.oracle.connection import Connection, read_rows
+
+_ONLINE = (
+    "SELECT l.thread#, l.sequence#, l.first_change#, l.next_change#, MIN(f.member), MAX(l.bytes), MAX(l.status)"
+    " FROM v$log l JOIN v$logfile f ON f.group# = l.group# WHERE l.status <> 'UNUSED'"
+    " GROUP BY l.thread#, l.sequence#, l.first_change#, l.next_change#"
+)
+_ARCHIVED = (
+    "SELECT thread#, sequence#, first_change#, next_change#, MIN(name), MAX(blocks * block_size), 'ARCHIVED'"
+    " FROM v$archived_log WHERE name IS NOT NULL AND deleted = 'NO' AND archived = 'YES' AND standby_dest = 'NO'"
+    " AND next_change# > {low} GROUP BY thread#, sequence#, first_change#, next_change#"
+)
+_THREADS = "SELECT thread#, last_redo_change# FROM v$thread WHERE status = 'OPEN'"
+_OWN_THREAD = "SELECT thread# FROM v$instance"
+
+
+class LogFile(NamedTuple):
+    """One file: SCNs from `first` to below `next`."""
+
+    thread: int
+    sequence: int
+    first: int
+    next: int
+    name: str
+    bytes: int
+    status: str
+
+
+class LogRange(NamedTuple):
+    """The files that have the SCNs from `low` to `end`."""
+
+    files: tuple[LogFile, ...]
+    low: int
+    end: int
+
+
+def log_range(connection: Connection, low: int, end: int, where: str, *, archived: bool) -> LogRange | None:
+    """Of all threads; None: there is nothing to read yet.  LogPurged where a file is gone.
+
+    archived: of archived files only, `end` being no later than what all threads have archived.
+    """
+    by_thread: dict[int, dict[int, LogFile]] = defaultdict(dict)
+    listed = [] if archived else [LogFile(*row) for row in read_rows(connection, _ONLINE, where)]
+    # After the online ones: a log that was archived meanwhile is there twice, and the file that stays is taken.
+    listed += [LogFile(*row) for row in read_rows(connection, _ARCHIVED.format(low=low), where)]
+    for one in listed:
+        by_thread[int(one.thread)][int(one.sequence)] = one
+    files: list[LogFile] = []
+    for found in by_thread.values():
+        ordered = [found[sequence] for sequence in sorted(found)]
+        if archived:
+            end = min(end, int(ordered[-1].next) - 1)
+        files += _contiguous(ordered, low, where)
+    if end < low:
+        return None
+    if not files:
+        if archived:
+            return None
+        raise _purged(where, low, 0)
+    return LogRange(tuple(one for one in files if int(one.first) <= end), low, end)
+
+
+def _contiguous(ordered: Sequence[LogFile], low: int, where: str) -> list[LogFile]:
+    """Those from `low` on, of one thread."""
+    needed = [one for one in ordered if int(one.next) > low]
+    if needed and int(needed[0].first) > low and int(needed[0].sequence) > 1:
+        raise _purged(where, low, int(needed[0].sequence) - 1, int(needed[0].thread))
+    for one, following in zip(needed, needed[1:], strict=False):
+        if int(following.sequence) != int(one.sequence) + 1:
+            raise _purged(where, low, int(one.sequence) + 1, int(one.thread))
+    return needed
+
+
+def _purged(where: str, low: int, sequence: int, thread: int = 1) -> LogPurged:
+    lost = f"the archived log of thread {thread}, sequence {sequence}, is gone" if sequence else "no log file has it"
+    message = f"{where}: the redo log from SCN {low} on cannot be read: {lost}."
+    return LogPurged(message)
+
+
+def written_by_all(connection: Connection, end: int, where: str) -> int:
+    """The SCN up to which the log writers of other instances (RAC) have written, `end` at most."""
+    threads = read_rows(connection, _THREADS, where)
+    if len(threads) <= 1:
+        return end
+    own = int(read_rows(connection, _OWN_THREAD, where)[0][0])
+    return min([end, *(int(scn) for thread, scn in threads if int(thread) != own)])
+
+
+def kept_bytes(connection: Connection, low: int, where: str) -> int:
+    """Of the files from an SCN on.  LogPurged."""
+    found = log_range(connection, low, 2**62, where, archived=False)
+    return sum(int(one.bytes or 0) for one in found.files) if found else 0

@@ -1,0 +1,179 @@
+"""The redo log, read by LogMiner in ranges of SCNs that follow each other.
+
+A range ends at the SCN of a moment at which a commit of ours was written: the log writer writes in order, so all that
+was committed up to that SCN is in the files.  Where LogMiner keeps rows of open transactions back, each range begins
+where the oldest transaction began that was open at the end of the one before, and LogMiner leaves out what was
+committed up to there.  Where Tidemark keeps them, ranges do not overlap.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+from replicator.errors import SourceReplaced, SourceUnreachable, TableError, TableNotRead, TidemarkError
+from replicator.model.change import Heartbeat, LogMessage
+from replicator.model.identifiers import TableId
+from replicator.model.offset import Offset
+from replicator.model.schema import TableSchema
+from replicator.model.table_set import TableSet
+from replicator.sources.base import LogReader, ReadOptions
+from replicator.sources.oracle.catalog.catalog import OracleCatalog
+from replicator.sources.oracle.catalog.table_description import TableDescription
+from replicator.sources.oracle.config import Committed, OracleConfig
+from replicator.sources.oracle.connection import Connection, close, connect, read_rows
+from replicator.sources.oracle.offset import ScnOffset
+from replicator.sources.oracle.stream.mining_session import MiningSession
+from replicator.sources.oracle.stream.open_transactions import OpenTransactions
+from replicator.sources.oracle.stream.redo_frame import RedoFrame
+from replicator.sources.oracle.stream.transaction_assembler import TransactionAssembler
+from replicator.sources.oracle.watermark import WatermarkTable
+from replicator.sources.shared.date_policy import date_policy
+
+_BEAT = 0.4  # seconds
+_POLL = 0.4
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_INCARNATION = "SELECT resetlogs_change#, prior_resetlogs_change# FROM v$database"
+
+
+class LogMinerReader(LogReader):
+    """A LogReader (replicator.sources.base)."""
+
+    def __init__(self, config: OracleConfig, options: ReadOptions, replicator: str) -> None:
+        self._config, self._options = config, options
+        self._marks = WatermarkTable(config, replicator)
+        self._session: MiningSession | None = None
+        self._control: Connection | None = None
+        self._open = OpenTransactions(options.batch_bytes)
+        self._closed = threading.Event()
+        self._assembler: TransactionAssembler | None = None
+        self._tables = TableSet()
+
+    def read(self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> Iterator[LogMessage]:
+        """As the port says."""
+        assert isinstance(start, ScnOffset)
+        self.close()
+        self._closed.clear()
+        self._tables = tables
+        self._session = session = MiningSession(self._config)
+        self._control = connect(self._config)
+        start = recognised(session.connection, start, self._config.where)
+        assembler = self._assembler = TransactionAssembler(
+            tables, schemas, self._options, start, self._marks, self._describe
+        )
+        try:
+            while not self._closed.is_set():
+                begun = time.monotonic()
+                yield from self._range(session, assembler)
+                if not self._closed.wait(max(_POLL - (time.monotonic() - begun), 0.01)):
+                    continue
+        finally:
+            self.close()
+        message = "The log's reader was closed."
+        raise SourceUnreachable(message)
+
+    def _range(self, session: MiningSession, assembler: TransactionAssembler) -> Iterator[LogMessage]:
+        done = assembler.boundary
+        end, oldest, now, ahead = session.position()
+        self._flush(str(end))
+        low = done.low if self._config.committed is Committed.SERVER or not done.scn else self._next_low(done)
+        found = session.range(low, end)
+        if found is None or found.end <= done.scn:
+            yield Heartbeat(assembler.boundary, None if found is None else _EPOCH + timedelta(microseconds=now))
+            return
+        beat = time.monotonic()
+        for frame in session.mine(found, self._owners(assembler), done.scn):
+            for part in self._committed(frame, done.scn):
+                assembler.feed(part, ahead)
+                del frame
+                for message in assembler.take_out():
+                    beat = time.monotonic()
+                    yield message
+            if time.monotonic() - beat > _BEAT:
+                beat = time.monotonic()
+                yield Heartbeat(None, None)
+        restart = oldest
+        if self._config.committed is Committed.TIDEMARK:
+            self._low = found.end + 1
+            restart = min(self._open.oldest or found.end + 1, found.end + 1)
+        elif found.end < end:  # what was open at an earlier place nobody knows
+            restart = low
+        quiet = not assembler.unsettled
+        assembler.reached(ScnOffset(found.end, restart, done.incarnation))
+        assembler.settle()
+        yield from assembler.take_out()
+        at = _EPOCH + timedelta(microseconds=now) if found.end == end else None
+        yield Heartbeat(assembler.boundary, at if quiet else None)
+
+    def _committed(self, frame: RedoFrame, after: int) -> Iterator[RedoFrame]:
+        if self._config.committed is Committed.SERVER:
+            yield frame
+        else:
+            yield from self._open.feed(frame, after)
+
+    def _next_low(self, done: ScnOffset) -> int:
+        """The first range begins where the oldest open transaction did, all others behind the one before."""
+        return getattr(self, "_low", 0) or done.low
+
+    def _owners(self, assembler: TransactionAssembler) -> set[str]:
+        known = {table.database for table in (*self._tables.tables, *assembler.registry.known)}
+        return known | self._tables.searched | {self._marks.table.database}
+
+    def _flush(self, token: str) -> None:
+        assert self._control is not None
+        self._marks.flush(self._control, token)
+
+    def _describe(self, table: TableId) -> TableDescription | TableError | None:
+        for attempt in (1, 2):
+            try:
+                assert self._control is not None
+                catalog = OracleCatalog(self._control, zero_dates=date_policy(self._options), left_out=self._tables)
+                found = catalog.details([table]).get(table)
+                if not isinstance(found, TableNotRead):
+                    return found
+            except SourceUnreachable:
+                if attempt == 2 or self._closed.is_set():  # noqa: PLR2004
+                    raise
+            close(self._control)
+            self._control = connect(self._config)
+        return None
+
+    def confirm(self, durable: Offset) -> None:
+        """Oracle keeps its log by its own rules, whoever has read it: there is nothing to tell it."""
+
+    def learned(self, shown: TableSchema, known: TableSchema) -> TableSchema | None:
+        """The log tells of every statement: rows under another schema wait for it."""
+        return known if shown == known else None
+
+    def close(self) -> None:
+        """Ends the session; a `read` under way ends with SourceUnreachable."""
+        self._closed.set()
+        self._open.close()
+        self._low = 0
+        session, self._session = self._session, None
+        control, self._control = self._control, None
+        with suppress(TidemarkError):
+            if session is not None:
+                session.close()
+        close(control)
+
+
+def recognised(connection: Connection, start: ScnOffset, where: str) -> ScnOffset:
+    """The place in the database's present incarnation.
+
+    OPEN RESETLOGS, after a failover or a restore, begins another log: it goes on where the old one was read up to no
+    later than its end.  SourceReplaced where it does not.
+    """
+    now, prior = (int(one or 0) for one in read_rows(connection, _INCARNATION, where)[0])
+    if not start.incarnation or start.incarnation == now:
+        return ScnOffset(start.scn, start.restart, now)
+    if start.incarnation == prior and start.scn < now:
+        return ScnOffset(start.scn, start.restart, now)
+    message = (
+        f"{where} was opened with RESETLOGS at SCN {now:,}; the log was read up to SCN {start.scn:,} of an earlier"
+        " incarnation, which this database does not have."
+    )
+    raise SourceReplaced(message)

@@ -1,0 +1,136 @@
+"""Rows of V$LOGMNR_CONTENTS as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from replicator.errors import LogCorrupt
+from replicator.sources.oracle.rows.columns import Bytes, Mask, Places
+
+COLUMNS = (
+    "scn, commit_scn, commit_timestamp, timestamp, xid, operation_code, seg_owner, table_name, row_id, rollback, csf,"
+    " status, sql_redo"
+)
+DDL, START, COMMIT, MISSING, ROLLBACK, UNSUPPORTED = 5, 6, 7, 34, 36, 255  # OPERATION_CODE
+_BETWEEN = "\0"
+Names = tuple[str, str]
+
+
+class RedoFrame(NamedTuple):
+    """Rows in the order in which LogMiner gave them.
+
+    scns, commit_scns; times: microseconds since 1970 by the server's clock, of the commit where it is known;
+    xids: 8 bytes as a number; operations: OPERATION_CODE; tables: places in `names` (owner, table); row_ids: of 18
+    bytes; undone: ROLLBACK is 1; invalid: STATUS is not 0; data[begins[i]:ends[i]]: SQL_REDO.
+    """
+
+    names: list[Names]
+    data: Bytes
+    begins: Places
+    ends: Places
+    scns: Places
+    commit_scns: Places
+    times: Places
+    xids: Places
+    operations: Places
+    tables: Places
+    row_ids: npt.NDArray[np.bytes_]
+    undone: Mask
+    invalid: Mask
+
+    def __bool__(self) -> bool:
+        return bool(len(self.begins))
+
+    def at(self, rows: Any) -> RedoFrame:
+        """Some of the rows: a slice, places or a mask."""
+        return RedoFrame(self.names, self.data, *(one[rows] for one in self[2:]))
+
+    def compact(self) -> RedoFrame:
+        """With no more bytes than those of its statements."""
+        pieces = [self.data[begin:end] for begin, end in zip(self.begins.tolist(), self.ends.tolist(), strict=True)]
+        bounds = np.cumsum([0, *map(len, pieces)])
+        data = np.concatenate(pieces) if pieces else self.data[:0]
+        return self._replace(data=data, begins=bounds[:-1], ends=bounds[1:])
+
+    def committed(self, scn: int, time: int) -> RedoFrame:
+        """Rows of a transaction whose commit is known now."""
+        return self._replace(commit_scns=np.full_like(self.scns, scn), times=np.full_like(self.times, time))
+
+    def statement(self, row: int) -> str:
+        """SQL_REDO of one row."""
+        return self.data[self.begins[row] : self.ends[row]].tobytes().decode("utf-8", "replace")
+
+
+def frames(batches: Iterable[Any]) -> Iterator[RedoFrame]:
+    """Of the driver's data frames with `COLUMNS`; a statement that goes on in the next row (CSF) is one.
+
+    LogCorrupt where it does not go on.
+    """
+    held: pa.Table | None = None
+    for one in batches:
+        table = pa.table(one)
+        if held is not None:
+            table, held = pa.concat_tables([held, table], promote_options="permissive"), None
+        cut = np.asarray(table.column(10).cast(pa.int64()).fill_null(0)).astype(np.bool_)
+        if len(cut) and cut[-1]:  # of the last statement the end is not there yet
+            ends = np.flatnonzero(~cut)
+            whole = int(ends[-1]) + 1 if len(ends) else 0
+            held, table, cut = table.slice(whole), table.slice(0, whole), cut[:whole]
+        if len(table):
+            yield _joined(table, cut) if cut.any() else _frame(table)
+    if held is not None:
+        message = "LogMiner's rows end in the middle of a statement."
+        raise LogCorrupt(message)
+
+
+def _joined(table: pa.Table, cut: Mask) -> RedoFrame:
+    firsts = np.flatnonzero(np.insert(~cut[:-1], 0, values=True))
+    texts = [text or "" for text in table.column(12).to_pylist()]
+    bounds = [*firsts.tolist(), len(texts)]
+    whole = ["".join(texts[begin:end]) for begin, end in zip(bounds, bounds[1:], strict=False)]
+    rows = table.take(pa.array(firsts))
+    return _frame(rows.set_column(12, table.schema.field(12).with_type(pa.large_string()), pa.array(whole, pa.large_string())))
+
+
+def _frame(table: pa.Table) -> RedoFrame:
+    columns = [one.combine_chunks() for one in table.columns]
+    columns = [one.chunk(0) if isinstance(one, pa.ChunkedArray) else one for one in columns]
+    scns, commits = (_numbers(columns[place]) for place in (0, 1))
+    times = pc.coalesce(*(columns[place].cast(pa.timestamp("us")) for place in (2, 3)))
+    owners, names = (columns[place].cast(pa.string()).fill_null("") for place in (6, 7))
+    listed = pc.binary_join_element_wise(owners, names, _BETWEEN).dictionary_encode()
+    owned = [tuple(one.split(_BETWEEN, 1)) for one in listed.dictionary.to_pylist()]
+    sql = columns[12].cast(pa.large_string()).fill_null("")
+    bounds = np.frombuffer(sql.buffers()[1], np.int64)[sql.offset : sql.offset + len(sql) + 1]
+    data = sql.buffers()[2]
+    return RedoFrame(
+        owned,  # type: ignore[arg-type]
+        np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8),
+        bounds[:-1].copy(),
+        bounds[1:].copy(),
+        scns,
+        commits,
+        _numbers(times.cast(pa.int64())),
+        np.array([int.from_bytes(one or b"", "little", signed=True) for one in _xids(columns[4])], np.int64),
+        _numbers(columns[5]),
+        np.asarray(listed.indices).astype(np.int64),
+        np.array([one or "" for one in columns[8].to_pylist()], "S18"),
+        _numbers(columns[9]) != 0,
+        _numbers(columns[11]) != 0,
+    )
+
+
+def _xids(column: pa.Array) -> list[bytes | None]:
+    found: list[bytes | None] = column.to_pylist()
+    return found
+
+
+def _numbers(column: pa.Array) -> Places:
+    found: Places = np.asarray(column.cast(pa.int64()).fill_null(0)).astype(np.int64)
+    return found

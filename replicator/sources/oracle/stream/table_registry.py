@@ -1,0 +1,191 @@
+"""The tables of the log: which are wanted, under which schema their statements are read, and what waits of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from replicator.errors import TableError
+from replicator.model.change import Ddl, TableFailed
+from replicator.model.identifiers import TableId
+from replicator.model.offset import Offset
+from replicator.model.schema import TableSchema
+from replicator.model.table_set import TableSet
+from replicator.sources.base import ReadOptions
+from replicator.sources.oracle.catalog.table_description import TableDescription
+from replicator.sources.oracle.rows.redo_rows import TableLayout, TableRows
+from replicator.sources.oracle.stream.redo_frame import Names
+from replicator.sources.shared.date_policy import date_policy
+
+Describe = Callable[[TableId], TableDescription | TableError | None]
+
+
+class Outlet(Protocol):
+    """The assembler, as its parts see it."""
+
+    boundary: Offset
+
+    def flush(self) -> None:
+        """Hand on all rows."""
+
+    def emit(  # noqa: PLR0913 - a SchemaChange's own fields
+        self,
+        operation: Ddl,
+        table: TableId,
+        schema: TableSchema | None = None,
+        *,
+        new: TableId | None = None,
+        renamed: Mapping[str, str] | None = None,
+        reload: bool = False,
+        statement: str = "",
+    ) -> None:
+        """A SchemaChange, behind all rows so far."""
+
+    def failed(self, message: TableFailed) -> None:
+        """Hand it on."""
+
+
+class LogTables:
+    """Part of the assembler.
+
+    known: schemas that hold at this place of the log.
+    lost: tables of which rows could not be read, because their definition is another by now: they are read again, with
+    all that the log has up to the statement that changed it.
+    """
+
+    def __init__(
+        self, outlet: Outlet, tables: TableSet, schemas: Mapping[TableId, TableSchema], options: ReadOptions,
+        describe: Describe,
+    ) -> None:  # fmt: skip
+        self._outlet, self._tables, self._options, self.describe = outlet, tables, options, describe
+        self.known = dict(schemas)
+        self.lost: set[TableId] = set()
+        self.gathered: dict[TableId, TableRows] = {}
+        self._targets: dict[Names, TableRows | None] = {}
+        self._failed: set[TableId] = set()
+
+    def wants(self, table: TableId) -> bool:
+        """True for a table of the selection that has not failed."""
+        return table in self._tables and table not in self._failed
+
+    def selects(self, table: TableId) -> bool:
+        """True for one that failed, too."""
+        return table in self._tables
+
+    def fail(self, table: TableId, error: TableError) -> None:
+        """Skip the table from here on (invariant 7)."""
+        self._outlet.flush()
+        self.skip(table, error)
+
+    def skip(self, table: TableId, error: TableError) -> None:
+        """As `fail`, where there are no rows to hand on before."""
+        if table in self._failed:
+            return
+        self._failed.add(table)
+        self.forget(table)
+        error.table = error.table or str(table)
+        if str(table) not in error.message:
+            error.message = f"{table}: {error.message}"
+        self._outlet.failed(TableFailed(table, error, self._outlet.boundary))
+
+    def revive(self, table: TableId) -> None:
+        """A table of that name is made again."""
+        self._failed.discard(table)
+        self.lost.discard(table)
+
+    def forget(self, table: TableId) -> None:
+        """Look at its definition again before its next row; rows that were gathered are handed on before."""
+        self.gathered.pop(table, None)
+        self._targets.clear()
+
+    def target(self, names: Names) -> TableRows | None:
+        """Where statements about a table of this name are gathered; None: it is not wanted."""
+        if names not in self._targets:
+            self._targets[names] = self._found(TableId(*names))
+        return self._targets[names]
+
+    def of_object(self, number: str) -> TableId | None:
+        """The table that has this number (`TableSchema.identity`) at this place of the log."""
+        return next((table for table, schema in self.known.items() if schema.identity == number), None)
+
+    def _found(self, table: TableId) -> TableRows | None:
+        if self.wants(table) and table in self.known:
+            return self._gathering(table, table)
+        if table.database not in {one.database for one in self.known} and not self.selects(table):
+            return None
+        described = self.describe(table)
+        if isinstance(described, TableDescription):
+            was = self.of_object(described.schema.identity)
+            if was is not None and was != table and self.wants(was):
+                return self._gathering(was, table)  # the log has the name that it will get
+        if not self.wants(table) or described is None:
+            return None
+        return self.arrived(table, described)
+
+    def arrived(self, table: TableId, described: TableDescription | TableError | None) -> TableRows | None:
+        """Of a wanted table that was not known: it is read whole."""
+        if isinstance(described, TableError):
+            self.fail(table, described)
+            return None
+        if described is None:
+            return None
+        known = table in self.known
+        self.known[table] = described.schema
+        self._outlet.emit(Ddl.ALTER_TABLE if known else Ddl.CREATE_TABLE, table, described.schema, reload=True)
+        return self._gathering(table, table)
+
+    def reload(self, table: TableId) -> None:
+        """Rows of it cannot be read: as the catalog has it now, it is read again."""
+        if table in self.lost:
+            return
+        self.lost.add(table)
+        described = self.describe(table)
+        if described is None:
+            return  # it is gone by now, and the log will say so
+        self._outlet.flush()
+        self.forget(table)
+        if isinstance(described, TableError):
+            self.skip(table, described)
+            return
+        self.known[table] = described.schema
+        self._outlet.emit(Ddl.ALTER_TABLE, table, described.schema, reload=True)
+
+    def changed_since(self, rows: TableRows) -> bool:
+        """Does the catalog say something else of a table than when its rows were begun to be gathered?"""
+        found = self.describe(rows.layout.schema.table)
+        return not isinstance(found, TableDescription) or found.names != rows.layout.names
+
+    def _gathering(self, table: TableId, present: TableId) -> TableRows | None:
+        """present: its name in the catalog."""
+        found = self.gathered.get(table)
+        if found is not None:
+            return found
+        described = self.describe(present)
+        if isinstance(described, TableError):
+            self.fail(table, described)
+            return None
+        if described is None:
+            return None
+        layout = layout_for(self.known[table], described)
+        if layout is None:
+            if table in self.lost:
+                return None
+            self.reload(table)
+            return self.gathered.get(table) or (self._gathering(table, present) if self.wants(table) else None)
+        self._outlet.flush()
+        options = self._options
+        rows = TableRows(layout, date_policy(options), keep_undecodable=options.keep_undecodable)
+        self.gathered[table] = rows
+        return rows
+
+
+def layout_for(schema: TableSchema, described: TableDescription) -> TableLayout | None:
+    """How statements of a table are read under a schema; None where it has columns that the table does not."""
+    present = dict(zip(described.schema.names, zip(described.schema.columns, described.value_types, strict=True), strict=True))
+    types = []
+    for column in schema.columns:
+        if column.name not in present or present[column.name][0].type != column.type:
+            return None
+        types.append(present[column.name][1])
+    return TableLayout(replace(schema), tuple(types), described.names)
