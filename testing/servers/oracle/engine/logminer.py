@@ -1,0 +1,189 @@
+"""DBMS_LOGMNR: which files are mined, and V$LOGMNR_CONTENTS (Utilities, "Using LogMiner to Analyze Redo Log Files")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from testing.servers.oracle.engine.catalog import Table
+from testing.servers.oracle.engine.errors import OracleError, unsupported
+from testing.servers.oracle.engine.redo import BLOCK, COMMIT, DDL, ENDLESS, ROLLBACK, START, Log, Record
+from testing.servers.oracle.engine.statements import Statements, Style, hexed
+from testing.servers.oracle.wire.values import rowid_text
+
+if TYPE_CHECKING:
+    from testing.servers.oracle.engine.session import Session
+
+NEW, REMOVE = 1, 2
+COMMITTED_ONLY, ONLINE, FROM_REDO, CONTINUOUS, TRACKING = 2, 16, 32, 1024, 8
+NAMES = {1: "INSERT", 2: "DELETE", 3: "UPDATE", 5: "DDL", 6: "START", 7: "COMMIT", 9: "SELECT_LOB_LOCATOR",
+         10: "LOB_WRITE", 11: "LOB_TRIM", 36: "ROLLBACK", 255: "UNSUPPORTED"}  # fmt: skip
+UNSUPPORTED = 255
+MOST = 4000  # bytes of SQL_REDO in a row
+FILE = 7  # of every ROWID
+
+
+@dataclass(frozen=True)
+class Row:
+    """Of V$LOGMNR_CONTENTS.  part: SSN; goes_on: CSF."""
+
+    record: Record
+    operation: int
+    owner: str | None = None
+    name: str | None = None
+    redo: str | None = None
+    undo: str | None = None
+    row_id: str = "AAAAAAAAAAAAAAAAAA"
+    part: int = 0
+    goes_on: bool = False
+    status: int = 0
+    info: str | None = None
+    commit: Record | None = None
+    start: Record | None = None
+
+
+class LogMiner:
+    """A session's."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.files: dict[str, Log] = {}
+        self._range: tuple[int, int] | None = None
+        self._options = 0
+
+    def add(self, name: str, option: object) -> None:
+        """ORA-01284 where it cannot be opened, ORA-01289 where it is there already."""
+        if option == NEW:
+            self.files.clear()
+            self._range = None
+        elif option == REMOVE:
+            if self.files.pop(name, None) is None:
+                raise OracleError(1290, name)
+            return
+        with self._session.database.lock:
+            log = self._session.database.redo.log_of(name)
+        if log is None or not (log.archived if str(log.archived) == name else log.online).exists():
+            raise OracleError(1284, name)
+        if name in self.files:
+            raise OracleError(1289, name)
+        self.files[name] = log
+
+    def start(self, first: int, last: int, options: int) -> None:
+        """ORA-01292 without a file, ORA-01291 where files of the range are missing."""
+        if options & CONTINUOUS:
+            raise OracleError(44609)
+        if options & (FROM_REDO | TRACKING):
+            raise unsupported("a dictionary of redo logs")
+        if not self.files:
+            raise OracleError(1292)
+        if last and last < first:
+            raise OracleError(1281)
+        logs = self._logs()
+        if first and first < logs[0].first or last and last > logs[-1].next:
+            raise OracleError(1291)
+        if any(one.sequence + 1 != after.sequence for one, after in zip(logs, logs[1:], strict=False)):
+            raise OracleError(1291)
+        self._range, self._options = (first, last or ENDLESS), options
+
+    def end(self) -> None:
+        if self._range is None and not self.files:
+            raise OracleError(1307)
+        self.files.clear()
+        self._range = None
+
+    def _logs(self) -> list[Log]:
+        """By sequence; ORA-00308 for one that has been deleted, ORA-01291 for one whose group was used again."""
+        redo = self._session.database.redo
+        for name, log in self.files.items():
+            archived = str(log.archived) == name
+            if not archived and log not in redo.online:
+                raise OracleError(1291)
+            if not (log.archived if archived and log.archived else log.online).exists():
+                raise OracleError(308, name)
+        return sorted({one.sequence: one for one in self.files.values()}.values(), key=lambda one: one.sequence)
+
+    def rows(self) -> Iterator[Row]:
+        """ORA-01306 before START_LOGMNR."""
+        if self._range is None:
+            raise OracleError(1306)
+        with self._session.database.lock:
+            records = [one for log in self._logs() for one in log.between(*self._range)]
+        if not self._options & COMMITTED_ONLY:
+            for record in records:
+                yield from self._of(record, record if record.operation == COMMIT else None, None)
+            return
+        waiting: dict[tuple[int, int, int], list[Record]] = {}
+        for record in records:
+            if record.operation == ROLLBACK:
+                waiting.pop(record.xid, None)
+            elif record.operation != COMMIT:
+                waiting.setdefault(record.xid, []).append(record)
+            else:
+                whole = [*waiting.pop(record.xid, ()), record]
+                start = whole[0] if whole[0].operation == START else None
+                for one in whole:
+                    yield from self._of(one, record, start)
+
+    def _of(self, record: Record, commit: Record | None, start: Record | None) -> Iterator[Row]:
+        row = Row(record, record.operation, commit=commit, start=start)
+        words = {START: "set transaction read write", COMMIT: "commit", ROLLBACK: "rollback"}
+        style = self._style
+        if record.operation in words:
+            yield replace(row, redo=words[record.operation] + style.end)
+        elif record.operation == DDL:
+            text = replace(row, owner=record.owner or None, name=record.table or None, info="USER DDL (PlSql=0 RecDep=0)")
+            yield from _split(text, record.text + style.end, None)
+        else:
+            yield from self._change(record, row, style)
+
+    @property
+    def _style(self) -> Style:
+        return Style(self._session.nls, self._session.time_zone, self._options)
+
+    def _change(self, record: Record, row: Row, style: Style) -> Iterator[Row]:
+        known = self._session.database.table_of(record.obj)
+        table = known if known and known.version == record.version and self._options & ONLINE else None
+        row_id = rowid_text((record.obj, FILE, record.row >> 8, record.row & 255))
+        row = replace(row, row_id=row_id)
+        if known and any(not one.kind.known or one.kind.name == "XMLTYPE" for one in known.columns):
+            yield replace(row, operation=UNSUPPORTED, owner=known.owner, name=known.name, redo="Unsupported", status=2)
+            return
+        if table is None:
+            row = replace(row, status=2, info="Dictionary Version Mismatch" if known else "Dictionary Mismatch")
+            record = replace(record, before=self._hexed(record, record.before), after=self._hexed(record, record.after))
+        made = Statements(record, table, known if self._options & ONLINE else None, style, row_id)
+        row = replace(row, owner=made.owner, name=made.name)
+        redo = made.redo()
+        if redo is not None:
+            yield from _split(row, redo, made.undo())
+        for part, (operation, text) in enumerate(made.lobs(), 1):
+            yield from _split(replace(row, operation=operation, part=part), text, None)
+
+    def _hexed(self, record: Record, cells: dict[str, str | None]) -> dict[str, str | None]:
+        return hexed(self._session.database.kinds_of(record.obj, record.version), cells)
+
+
+def _split(row: Row, redo: str, undo: str | None) -> Iterator[Row]:
+    """A statement of more than 4000 bytes takes several rows: all but the last have CSF 1."""
+    pieces, rest = [], redo.encode()
+    while len(rest) > MOST:
+        at = MOST
+        while rest[at] & 0xC0 == 0x80:
+            at -= 1
+        pieces.append(rest[:at].decode())
+        rest = rest[at:]
+    pieces.append(rest.decode())
+    for at, piece in enumerate(pieces):
+        short = undo if undo is None or len(undo.encode()) <= MOST else undo[: MOST // 4]
+        yield replace(row, redo=piece, undo=short if not at else None, goes_on=at + 1 < len(pieces))
+
+
+def place(record: Record) -> str:
+    """RS_ID."""
+    sequence, at = record.place
+    return f" 0x{sequence:06x}.{at // BLOCK + 2:08x}.{at % BLOCK + 16:04x} "
+
+
+def table_name(table: Table) -> str:
+    return f'"{table.owner}"."{table.name}"'

@@ -1,0 +1,193 @@
+"""SQL_REDO and SQL_UNDO of a change (Utilities, "Using LogMiner": "Understanding the Data Dictionary and Tables").
+
+Literals are written as LogMiner writes them: every value as a string, datetimes in the mining session's formats.  Where
+the table is not as it was, columns are "COL 1" and so on and values HEXTORAW of Oracle's own bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from testing.servers.oracle.engine import nls
+from testing.servers.oracle.engine.catalog import Column, Table
+from testing.servers.oracle.engine.kinds import LOBS, LOCAL, LONGS, MONTHS, NATIONAL, SECONDS, ZONED, Kind
+from testing.servers.oracle.engine.redo import DELETE, INSERT, UPDATE, Cells, Record
+from testing.servers.oracle.wire import values
+
+NO_DELIMITER, NO_ROWID, STRING_LITERALS = 64, 2048, 4096
+SELECT_LOCATOR, LOB_WRITE, LOB_TRIM = 9, 10, 11
+PIECE = 1000  # characters or bytes of a LOB that one statement writes
+
+
+@dataclass(frozen=True)
+class Style:
+    """formats: NLS parameters; options: DBMS_LOGMNR's."""
+
+    formats: Mapping[str, str]
+    zone: str
+    options: int
+
+    @property
+    def end(self) -> str:
+        return "" if self.options & NO_DELIMITER else ";"
+
+
+def literal(kind: Kind, text: str | None, style: Style) -> str:
+    """A value of a statement."""
+    if text is None:
+        return "NULL"
+    if style.options & STRING_LITERALS and kind.name not in ("RAW", "LONG RAW"):
+        return quoted(_plain(kind, text, style))
+    if kind.name == "DATE":
+        return f"TO_DATE({quoted(_plain(kind, text, style))}, {quoted(style.formats['NLS_DATE_FORMAT'])})"
+    function = {
+        "TIMESTAMP": "TO_TIMESTAMP", LOCAL: "TO_TIMESTAMP", ZONED: "TO_TIMESTAMP_TZ", SECONDS: "TO_DSINTERVAL",
+        MONTHS: "TO_YMINTERVAL",
+    }.get(kind.name)  # fmt: skip
+    if function:
+        return f"{function}({quoted(_plain(kind, text, style))})"
+    if kind.name in ("RAW", "LONG RAW"):
+        return f"HEXTORAW('{text[2:]}')"
+    if kind.name in NATIONAL and not text.isascii():
+        units = text.encode("utf-16-be", "surrogatepass")
+        codes = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]
+        made = "".join(
+            "''" if one == 39 else "\\\\" if one == 92 else chr(one) if 32 <= one < 127 else f"\\{one:04X}" for one in codes
+        )
+        return f"UNISTR('{made}')"
+    return quoted(_plain(kind, text, style))
+
+
+def _plain(kind: Kind, text: str, style: Style) -> str:
+    if kind.name in ("NUMBER", "FLOAT"):
+        return nls.number_text(text)
+    if kind.name in ("BINARY_FLOAT", "BINARY_DOUBLE"):
+        return _scientific(text)
+    if kind.name == "DATE":
+        return nls.render(text, style.formats["NLS_DATE_FORMAT"])
+    if kind.name == "TIMESTAMP":
+        return nls.render(text, style.formats["NLS_TIMESTAMP_FORMAT"], scale=kind.scale or 0)
+    if kind.name == LOCAL:
+        local = nls.shifted(text, nls.offset(style.zone))
+        return nls.render(local, style.formats["NLS_TIMESTAMP_FORMAT"], style.zone, kind.scale or 0)
+    if kind.name == ZONED:
+        stamp, _, zone = text.partition("|")
+        local = nls.shifted(stamp, nls.offset(zone))
+        return nls.render(local, style.formats["NLS_TIMESTAMP_TZ_FORMAT"], zone, kind.scale or 0)
+    if kind.name == SECONDS:
+        return nls.seconds_text(text, kind.precision or 2, kind.scale or 0)
+    return nls.months_text(text, kind.precision or 2) if kind.name == MONTHS else text
+
+
+def _scientific(text: str) -> str:
+    """TO_CHAR of a binary float."""
+    if text in ("NaN", "Infinity", "-Infinity"):
+        return {"NaN": "Nan", "Infinity": "Inf", "-Infinity": "-Inf"}[text]
+    value = Decimal(text)
+    if not value:
+        return "0"
+    sign, digits, _ = value.normalize().as_tuple()
+    mantissa = f"{digits[0]}." + ("".join(map(str, digits[1:])) or "0")
+    return f"{'-' if sign else ''}{mantissa}E{value.adjusted():+04}"
+
+
+def quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+class Statements:
+    """Of one record.  table: as the dictionary has it; None: it has not, or another version."""
+
+    def __init__(self, record: Record, table: Table | None, known: Table | None, style: Style, row_id: str) -> None:
+        """known: the table under the record's object number, whatever its version."""
+        self._record, self._table, self._style, self._row_id = record, table, style, row_id
+        self.owner = known.owner if known else "UNKNOWN"
+        self.name = known.name if known else f"OBJ# {record.obj}"
+        self._target = f'"{self.owner}"."{self.name}"'
+        self._ids = [*dict.fromkeys((*record.before, *record.after))]
+
+    def redo(self) -> str | None:
+        record = self._record
+        return self._statement(record.operation, record.before, record.after)
+
+    def undo(self) -> str | None:
+        record = self._record
+        inverse = {INSERT: DELETE, DELETE: INSERT, UPDATE: UPDATE}[record.operation]
+        return None if record.undo else self._statement(inverse, record.after, record.before)
+
+    def _columns(self) -> list[tuple[str, str, Kind | None]]:
+        """id, name, type of each."""
+        if self._table is None:
+            return [(one, f"COL {one}", None) for one in sorted(self._ids, key=int)]
+        return [(str(one.id), one.name, one.kind) for one in self._table.columns]
+
+    def _value(self, kind: Kind | None, text: str | None) -> str:
+        if kind is not None and kind.name in LOBS:
+            return "NULL" if text is None else "EMPTY_BLOB()" if kind.name == "BLOB" else "EMPTY_CLOB()"
+        if kind is None:
+            return "NULL" if text is None else f"HEXTORAW('{text}')"
+        return literal(kind, text, self._style)
+
+    def _statement(self, operation: int, before: Cells, after: Cells) -> str | None:
+        columns = self._columns()
+        if operation == INSERT:
+            named = [(name, self._value(kind, after[at])) for at, name, kind in columns if at in after]
+            names, cells = ",".join(f'"{name}"' for name, _ in named), ",".join(cell for _, cell in named)
+            return f"insert into {self._target}({names}) values ({cells}){self._style.end}"
+        conditions = []
+        for at, name, kind in columns:
+            if at in before and not (kind and (kind.name in LOBS or kind.name in LONGS)):
+                value = self._value(kind, before[at])
+                conditions.append(f'"{name}" IS NULL' if value == "NULL" else f'"{name}" = {value}')
+        if not self._style.options & NO_ROWID:
+            conditions.append(f"ROWID = '{self._row_id}'")
+        where = f" where {' and '.join(conditions)}" if conditions else ""
+        if operation == DELETE:
+            return f"delete from {self._target}{where}{self._style.end}"
+        sets = [
+            f'"{name}" = {self._value(kind, after[at])}'
+            for at, name, kind in columns
+            if at in after and not (kind and kind.name in LOBS and after[at])
+        ]
+        return f"update {self._target} set {', '.join(sets)}{where}{self._style.end}" if sets else None
+
+    def lobs(self) -> Iterator[tuple[int, str]]:
+        """Operation and statement of each piece that is written after the row."""
+        if self._table is None or self._record.undo:
+            return
+        for column in self._table.columns:
+            text = self._record.after.get(str(column.id))
+            if column.kind.name in LOBS and text is not None:
+                yield from self._lob(column, text)
+
+    def _lob(self, column: Column, text: str) -> Iterator[tuple[int, str]]:
+        letter = {"CLOB": "c", "NCLOB": "nc", "BLOB": "b"}[column.kind.name]
+        conditions = [f"ROWID = '{self._row_id}'"]
+        yield SELECT_LOCATOR, (
+            f"DECLARE \n loc_c CLOB; \n buf_c VARCHAR2(6174); \n loc_b BLOB; \n buf_b RAW(6174); \n loc_nc NCLOB; \n"
+            f" buf_nc NVARCHAR2(6174); \nBEGIN\n select \"{column.name}\" into loc_{letter} from {self._target}"
+            f" where {' and '.join(conditions)} for update;"
+        )
+        data: Sequence[str] = [text[2:][at : at + 2 * PIECE] for at in range(0, len(text) - 2, 2 * PIECE)]
+        if letter != "b":
+            data = [text[at : at + PIECE] for at in range(0, len(text), PIECE)]
+        at = 1
+        if self._record.operation == UPDATE:
+            yield LOB_TRIM, f" dbms_lob.trim(loc_{letter}, 0);\nEND;"
+        for piece in data:
+            size = len(piece) // 2 if letter == "b" else len(piece)
+            value = f"HEXTORAW('{piece}')" if letter == "b" else quoted(piece)
+            yield LOB_WRITE, f" buf_{letter} := {value}; \n dbms_lob.write(loc_{letter}, {size}, {at}, buf_{letter});\nEND;"
+            at += size
+
+
+def hexed(table_columns: Mapping[str, Kind], cells: Cells) -> Cells:
+    """Values as Oracle's own bytes, by the types that the columns had."""
+    encode: Callable[[Kind, bytes], bytes] = values.encode
+    return {
+        at: None if text is None or at not in table_columns or table_columns[at].name in LOBS
+        else encode(table_columns[at], text.encode()).hex()
+        for at, text in cells.items()
+    }  # fmt: skip

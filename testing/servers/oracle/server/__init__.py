@@ -1,0 +1,1 @@
+"""The process that listens, and how a test starts it."""

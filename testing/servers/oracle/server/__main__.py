@@ -1,0 +1,86 @@
+"""`python -m testing.servers.oracle.server PORT FOLDER LOG_BYTES`; DSN and password come from the environment."""
+
+from __future__ import annotations
+
+import faulthandler
+import itertools
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+from contextlib import suppress
+from pathlib import Path
+
+from testing.servers.oracle.engine.catalog import User
+from testing.servers.oracle.engine.database import Database
+from testing.servers.oracle.engine.errors import OracleError
+from testing.servers.oracle.engine.session import Session
+from testing.servers.oracle.server.embedded import DSN, PASSWORD, SERVICE
+from testing.servers.oracle.wire import handshake
+from testing.servers.oracle.wire.calls import Calls
+from testing.servers.oracle.wire.packets import DATA, Channel, Gone, Writer
+from webapp.embedded.ports import LOOPBACK
+
+CONNECTIONS = itertools.count(10)
+
+
+class _Passwords(dict[str, str]):
+    """Of all users, as they are now."""
+
+    def __init__(self, users: dict[str, User]) -> None:
+        super().__init__({name: user.password for name, user in users.items()})
+
+
+def serve(database: Database, client: socket.socket) -> None:
+    """One connection, from its first packet to its end."""
+    channel = Channel(client)
+    number = next(CONNECTIONS)
+    with client, suppress(Gone):
+        service = handshake.accept(channel, {SERVICE.lower(): SERVICE})
+        facts = {
+            "AUTH_SESSION_ID": str(number), "AUTH_SERIAL_NUM": "1", "AUTH_SC_DBUNIQUE_NAME": "ORCL",
+            "AUTH_SC_REAL_DBUNIQUE_NAME": "ORCL", "AUTH_SC_SERVICE_NAME": service, "AUTH_INSTANCENAME": "orcl",
+            "AUTH_MAX_OPEN_CURSORS": "300", "AUTH_MAX_IDEN_LENGTH": "128",
+        }  # fmt: skip
+        try:
+            login = handshake.log_in(channel, _Passwords(database.catalog.users), facts)
+            session = _session(database, login, service, number)
+        except OracleError as error:
+            channel.send(DATA, refusal(error))
+            return
+        try:
+            Calls(channel, session).serve()
+        except Exception:  # noqa: BLE001 - of the emulator itself: its log says where, the client sees the connection end
+            traceback.print_exc()
+        finally:
+            session.close()
+
+
+def _session(database: Database, login: handshake.Login, service: str, number: int) -> Session:
+    user = database.catalog.users[login.user]
+    if not user.has("CREATE SESSION"):
+        raise OracleError(1045, user.name)
+    return Session(database, user, service, login.time_zone, number)
+
+
+def refusal(error: OracleError) -> bytes:
+    """Before there is a session."""
+    answer = Writer().u8(handshake.ERROR).integer(0, 0, 0, error.number, 0, 0, 0, 0).u8(0, 0, 0, 0, 0, 0)
+    answer.integer(0, 0).u8(0).integer(0, 0, 0).u8(0, 0).integer(0, 0, 0, 0, 0, 0, error.number, 0)
+    return answer.sized(error.message.encode())
+
+
+def main(port: int, folder: Path, log_bytes: int) -> None:
+    faulthandler.register(signal.SIGUSR1)
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # as a power cut: what is written is written
+    database = Database(folder, os.environ[DSN], os.environ[PASSWORD], log_bytes)
+    with socket.create_server((LOOPBACK, port), backlog=100) as listener:
+        while True:
+            client, _ = listener.accept()
+            threading.Thread(target=serve, args=(database, client), daemon=True).start()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
