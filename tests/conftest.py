@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -17,6 +18,7 @@ from django.test import TransactionTestCase
 from pytest_django.plugin import DjangoDbBlocker
 
 from testing.servers.mysql import EmbeddedMySQL
+from testing.servers.oracle.server.embedded import EmbeddedOracle
 from testing.servers.s3 import EmbeddedS3
 from tests.database import migrated
 from tests.environment import HOME, POSTGRES
@@ -191,6 +193,18 @@ def postgres_version() -> Iterator[Callable[[str], EmbeddedPostgresSource]]:
 def postgres_source(postgres_version: Callable[[str], EmbeddedPostgresSource]) -> EmbeddedPostgresSource:
     """A live Postgres 17 with the settings that replication needs."""
     return postgres_version(VERSION)
+
+
+@pytest.fixture(scope="session")
+def oracle_source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedOracle]:
+    """The emulator of Oracle, with the logging that replication needs."""
+    server = EmbeddedOracle(tmp_path_factory.mktemp("oracle"))
+    server.start()
+    with closing(server.connect()) as session, session.cursor() as cursor:
+        for columns in ("", " (ALL) COLUMNS"):
+            cursor.execute(f"ALTER DATABASE ADD SUPPLEMENTAL LOG DATA{columns}")
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="session")

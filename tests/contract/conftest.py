@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from tests.contract.mariadb import MariaDbPlace
+from tests.contract.oracle import OraclePlace
 from tests.contract.place import Place
 from tests.contract.postgres import PostgresPlace
 from tests.plugins.sqlite_log.place import SqlitePlace
 
 PLACES: Mapping[str, type[Place]] = {
     "mariadb": MariaDbPlace,
+    "oracle": OraclePlace,
     "postgres": PostgresPlace,
     "sqlite_log": SqlitePlace,
 }

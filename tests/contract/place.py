@@ -9,6 +9,7 @@ import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any, ClassVar, Self
 
 import pytest
@@ -32,6 +33,7 @@ class Place:
 
     kind: ClassVar[SourceKind]
     wrong: ClassVar[Sequence[Mapping[str, Any]]]  # settings with which its check fails at the login
+    decodes_the_past: ClassVar[bool] = True  # False: rows from before a statement that changed their table are lost
 
     config: Mapping[str, Any]
     session: Any
@@ -76,6 +78,10 @@ class Place:
 
     def table(self, name: str) -> TableId:
         return TableId(self.name, name)
+
+    def day(self, text: str) -> Any:
+        """What a DATE of that day is to the source."""
+        return date.fromisoformat(text)
 
     def described(self, *names: str) -> dict[TableId, TableSchema]:
         found = self.source.catalog().describe([self.table(name) for name in names])

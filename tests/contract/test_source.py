@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from datetime import date
 from typing import Any
 
 import pyarrow as pa
@@ -142,7 +141,8 @@ def test_statements_are_told_at_their_place_and_rows_after_them_have_the_new_for
             told += [(row["id"], row.get("w")) for row in message.data.to_pylist()]
         elif isinstance(message, SchemaChange) and (message.statement or message.reload):
             told.append(message.operation)
-    assert told == [(1, None), Ddl.ALTER_TABLE, (2, 7), Ddl.TRUNCATE_TABLE, (3, 8)]
+    first = (1, None) if place.decodes_the_past else Ddl.ALTER_TABLE  # the table is read again
+    assert told == [first, Ddl.ALTER_TABLE, (2, 7), Ddl.TRUNCATE_TABLE, (3, 8)]
 
 
 def test_a_mark_is_met_in_the_log_between_the_changes_around_it(place: Place) -> None:
@@ -253,7 +253,7 @@ def test_bounds_of_another_key_are_the_tables_trouble_and_not_the_sources(place:
         ("id int PRIMARY KEY", [("3",), ("7",), ("1000",)], {3, 7}),
         ("id varchar(20) PRIMARY KEY", [("3",), ("it's \\ 5",), ("",)], {"3"}),
         ("id decimal(20, 3) PRIMARY KEY", [("3.000",), ("3.001",)], {3}),
-        ("id date PRIMARY KEY", [("2026-01-03",), ("2027-01-01",)], {date(2026, 1, 3)}),
+        ("id date PRIMARY KEY", [("2026-01-03",), ("2027-01-01",)], {"2026-01-03"}),
         ("extra int DEFAULT 1, id int, PRIMARY KEY (extra, id)", [("1", "3"), ("1", "9"), ("2", "3")], {3, 9}),
     ],
 )
@@ -265,6 +265,8 @@ def test_rows_are_read_by_their_keys(place: Place, key: str, given: list[tuple[s
     asked = KeyRange(keys=tuple(given))
     place.source.catalog().try_rows(place.table("t"), asked)
     reader = place.source.snapshot_reader(REPLICATOR, ReadOptions())
+    if "date" in key:
+        ids = {place.day(one) for one in ids}
     assert {row["id"] for row in rows(reader, place.table("t"), asked)} == ids
     with pytest.raises(KeyChanged):
         reader.read_chunk(place.table("t"), KeyRange(keys=(("1", "2", "3"),)))

@@ -9,7 +9,7 @@ import re
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from replicator.addresses import checked_authority, resolved
 from replicator.errors import (
@@ -34,7 +34,7 @@ from replicator.sources.oracle.dialect import quoted
 if TYPE_CHECKING:
     import oracledb
 
-    Connection = oracledb.Connection
+Connection: TypeAlias = "oracledb.Connection"
 
 # Whatever the account, the session or the server has as its default decides no text of a value.
 SESSION = (

@@ -24,9 +24,9 @@ _BLOCK = 8192  # bytes, as most databases have them: sizes are estimates
 _WHERE = "The source"
 # Not: views' logs, overflow segments, nested tables, dropped ones, tables of one session, external ones.
 _PLAIN = (
-    "t.temporary = 'N' AND t.nested = 'NO' AND t.secondary = 'N' AND t.dropped = 'NO'"
-    " AND NVL(t.iot_type, 'IOT') = 'IOT' AND t.table_name NOT LIKE 'MLOG$\\_%' ESCAPE '\\'"
-    f" AND t.table_name NOT LIKE 'BIN$%' AND t.table_name <> '{WATERMARK}'"
+    "t.temporary = 'N' AND t.nested = 'NO' AND t.secondary <> 'Y' AND t.dropped = 'NO'"
+    " AND NVL(t.iot_type, 'IOT') = 'IOT' AND SUBSTR(t.table_name, 1, 6) <> 'MLOG$_'"
+    f" AND SUBSTR(t.table_name, 1, 4) <> 'BIN$' AND t.table_name <> '{WATERMARK}'"
 )
 _TABLES = f"FROM all_tables t JOIN all_users u ON u.username = t.owner WHERE u.oracle_maintained = 'N' AND {_PLAIN}"
 _COLUMNS = (

@@ -134,12 +134,9 @@ def mining(server: Server) -> CheckFinding:
         f" GRANT EXECUTE ON SYS.DBMS_LOGMNR TO {server.account}{everywhere};"
         f" GRANT SELECT ON SYS.V_$LOGMNR_CONTENTS TO {server.account}{everywhere};"
     )
-    listed = server.rows(
-        "SELECT COUNT(*) FROM all_objects WHERE object_name = 'DBMS_LOGMNR' AND object_type = 'PACKAGE'"
-    )
-    privileges = {str(row[0]) for row in server.rows("SELECT privilege FROM session_privs")}
-    if not int(listed[0][0]) or "LOGMINING" not in privileges:
-        return failed("The user may not use LogMiner.", grants)
+    refused = server.mining_refused()
+    if refused is not None:
+        return failed(f"The user may not use LogMiner: {refused}", grants)
     return ok("LogMiner can be used.")
 
 

@@ -11,8 +11,10 @@ from replicator.model.table_set import TableSet
 from replicator.sources.oracle.catalog.catalog import OracleCatalog
 from replicator.sources.oracle.catalog.table_description import TableDescription
 from replicator.sources.oracle.config import OracleConfig
-from replicator.sources.oracle.connection import Connection, close, connect, read_rows
+from replicator.sources.oracle.connection import Connection, close, connect, execute, read_rows
 from replicator.sources.oracle.dialect import quoted
+
+_NO_SESSION = 1307
 
 
 class Server:
@@ -59,6 +61,16 @@ class Server:
             self.rows(sql)
         except TidemarkError as error:
             return error
+        return None
+
+    def mining_refused(self) -> str | None:
+        """What the server says to the end of a LogMiner session that was not begun, unless that there is none."""
+        if "LOGMINING" not in {str(row[0]) for row in self.rows("SELECT privilege FROM session_privs")}:
+            return "it lacks the privilege LOGMINING."
+        try:
+            execute(self.connection, "BEGIN DBMS_LOGMNR.END_LOGMNR; END;", self.config.where)
+        except TidemarkError as error:
+            return None if f"(error {_NO_SESSION})" in error.message else error.message
         return None
 
     def described(self, tables: TableSet) -> dict[TableId, TableDescription | TableError]:

@@ -104,7 +104,8 @@ class DdlEffects:
             registry.lost.add(table)  # gone by now, and the log will say so: rows up to there are none that are needed
             return
         reload = self._reload(old, described, statement)
-        if described.schema == old and not reload:
+        told = statement.added or statement.dropped or statement.renamed
+        if described.schema == old and not reload and not told:
             return
         registry.known[table] = described.schema
         renamed = {

@@ -97,12 +97,13 @@ class MiningSession:
 
     def _query(self, owners: Collection[str], after: int) -> str:
         listed = ", ".join(literal(one) for one in sorted({*owners, UNKNOWN}))
-        rows = f"operation_code IN ({', '.join(map(str, _ROWS))}) AND seg_owner IN ({listed})"
+        rows = f"m.operation_code IN ({', '.join(map(str, _ROWS))}) AND m.seg_owner IN ({listed})"
         if self._config.pdb:
-            rows += f" AND src_con_name = {literal(self._config.pdb)}"
+            rows += f" AND m.src_con_name = {literal(self._config.pdb)}"
         if self._config.committed is Committed.SERVER:
-            return f"SELECT {COLUMNS} FROM v$logmnr_contents WHERE {rows} AND commit_scn > {after}"
-        return f"SELECT {COLUMNS} FROM v$logmnr_contents WHERE operation_code IN ({', '.join(map(str, _ENDS))}) OR ({rows})"
+            return f"SELECT {COLUMNS} FROM v$logmnr_contents m WHERE {rows} AND m.commit_scn > {after}"
+        ends = ", ".join(map(str, _ENDS))
+        return f"SELECT {COLUMNS} FROM v$logmnr_contents m WHERE m.operation_code IN ({ends}) OR ({rows})"
 
     def stop(self) -> None:
         """Gives the server its memory back; an error there is none here: the session ends."""

@@ -36,7 +36,7 @@ from replicator.sources.shared.date_policy import date_policy
 _BEAT = 0.4  # seconds
 _POLL = 0.4
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_INCARNATION = "SELECT resetlogs_change#, prior_resetlogs_change# FROM v$database"
+_INCARNATION = "SELECT {} FROM v$database"
 
 
 class LogMinerReader(LogReader):
@@ -167,9 +167,14 @@ def recognised(connection: Connection, start: ScnOffset, where: str) -> ScnOffse
     OPEN RESETLOGS, after a failover or a restore, begins another log: it goes on where the old one was read up to no
     later than its end.  SourceReplaced where it does not.
     """
-    now, prior = (int(one or 0) for one in read_rows(connection, _INCARNATION, where)[0])
+
+    def asked(column: str) -> int:
+        return int(read_rows(connection, _INCARNATION.format(column), where)[0][0] or 0)
+
+    now = asked("resetlogs_change#")
     if not start.incarnation or start.incarnation == now:
         return ScnOffset(start.scn, start.restart, now)
+    prior = asked("prior_resetlogs_change#")
     if start.incarnation == prior and start.scn < now:
         return ScnOffset(start.scn, start.restart, now)
     message = (

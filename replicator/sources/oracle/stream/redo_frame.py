@@ -14,8 +14,8 @@ from replicator.errors import LogCorrupt
 from replicator.sources.oracle.rows.columns import Bytes, Mask, Places
 
 COLUMNS = (
-    "scn, commit_scn, commit_timestamp, timestamp, xid, operation_code, seg_owner, table_name, row_id, rollback, csf,"
-    " status, sql_redo"
+    "m.scn, m.commit_scn, m.commit_timestamp, m.timestamp, m.xid, m.operation_code, m.seg_owner, m.table_name,"
+    " m.row_id, m.rollback, m.csf, m.status, m.sql_redo"
 )
 DDL, START, COMMIT, MISSING, ROLLBACK, UNSUPPORTED = 5, 6, 7, 34, 36, 255  # OPERATION_CODE
 _BETWEEN = "\0"

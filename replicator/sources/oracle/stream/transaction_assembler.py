@@ -129,7 +129,6 @@ class TransactionAssembler:
         for place in [*stops.tolist(), len(frame.begins)]:
             self._changes(frame, begin, place)
             if place < len(frame.begins):
-                self._commit_us = int(frame.times[place])
                 self._one(frame, place)
             begin = place + 1
 
@@ -168,7 +167,9 @@ class TransactionAssembler:
         if (owner, name) == self._mark_names:
             if operation <= _CHANGES:
                 self._mark(frame, row)
-        elif operation == DDL:
+            return
+        self._commit_us = int(frame.times[row])
+        if operation == DDL:
             self._effects.apply(TableId(owner, name), frame.statement(row).rstrip("; \n\0"))
         elif owner == UNKNOWN or name.startswith(_OBJECT):
             table = self.registry.of_object(name.removeprefix(_OBJECT).strip())
@@ -193,6 +194,7 @@ class TransactionAssembler:
             return
         token = self._marks.token_of(found["REPLICATOR"] or "", found["TOKEN"] or "")
         if token and found["_operation"] != "DELETE":
+            self._commit_us = int(frame.times[row])
             self.flush()
             self.out.append(Watermark(token, self.boundary))
 

@@ -1,0 +1,1 @@
+"""Oracle, read for comparisons."""

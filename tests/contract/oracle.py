@@ -1,0 +1,100 @@
+"""A place on the test run's emulator of Oracle, and the spelling of the contract's statements there."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Self
+
+import pytest
+
+from replicator.sources import oracle
+from tests.contract.place import Place
+
+_TYPES = (
+    (r"\bbigint\b", "NUMBER(18)"),
+    (r"\bsmallint\b", "NUMBER(5)"),
+    (r"\bint\b", "NUMBER(9)"),
+    (r"\b(?:numeric|decimal)\(", "NUMBER("),
+    (r"\bvarchar\(", "VARCHAR2("),
+    (r"\bdouble precision\b", "BINARY_DOUBLE"),
+    (r"\btext\b", "VARCHAR2(4000)"),
+    (r"\bboolean\b", "NUMBER(1)"),
+    (r"\bTRUE\b", "1"),
+    (r"\bFALSE\b", "0"),
+    (r"\bADD COLUMN\b", "ADD"),
+)
+_NAMES = re.compile(r"(?<![\w.\"])(id|extra|[abcdfnsvwx])(?![\w.\"(])")
+_VALUES = re.compile(r"(INSERT INTO \S+(?: \([^)]*\))?) VALUES (\(.*\))", re.DOTALL)
+_LITERAL = re.compile(r"'((?:[^']|'')*)'|(-?[\d.]+(?:e-?\d+)?)|(NULL)|([(),\s]+)")
+_SESSION = "ALTER SESSION SET NLS_DATE_FORMAT = 'YYYY-MM-DD' NLS_NUMERIC_CHARACTERS = '.,' TIME_ZONE = '+00:00'"
+
+
+def spelled(statement: str, name: str) -> str:
+    """In Oracle's words, with the contract's names in small letters."""
+    parts = re.split(r"('(?:[^']|'')*')", statement)
+    for place in range(0, len(parts), 2):
+        part = parts[place]
+        for pattern, there in _TYPES:
+            part = re.sub(pattern, there, part)
+        if "SAVEPOINT" not in part:
+            part = _NAMES.sub(r'"\1"', part)
+        parts[place] = re.sub(r"@\.(\w+)", rf'"{name}"."\1"', part)
+    return "".join(parts)
+
+
+def rows_of(text: str) -> list[tuple[Any, ...]]:
+    """`(1, 'a'), (2, NULL)` as values."""
+    rows: list[list[Any]] = []
+    for found in _LITERAL.finditer(text):
+        if "(" in (found[4] or ""):
+            rows.append([])
+        if found[4] is not None:
+            continue
+        number = found[2] and (float(found[2]) if "e" in found[2] else Decimal(found[2]))
+        rows[-1].append(None if found[3] else number if found[2] else found[1].replace("''", "'"))
+    return [tuple(row) for row in rows]
+
+
+class OraclePlace(Place):
+    kind = oracle.KIND
+    wrong = ({"password": "s3cret!"}, {"port": 1})
+    decodes_the_past = False
+
+    @classmethod
+    def opened(cls, request: pytest.FixtureRequest) -> Self:
+        server = request.getfixturevalue("oracle_source")
+        session = server.connect()
+        with session.cursor() as cursor:
+            cursor.execute(_SESSION)
+        return cls(server.address, session)
+
+    def create(self) -> None:
+        self._execute(f'CREATE USER "{self.name}" IDENTIFIED BY "a1" QUOTA UNLIMITED ON users')
+
+    def drop(self) -> None:
+        self._execute(f'DROP USER "{self.name}" CASCADE')
+
+    def day(self, text: str) -> Any:
+        return datetime.fromisoformat(text)
+
+    def run(self, *statements: str) -> None:
+        for statement in statements:
+            self._execute(spelled(statement, self.name))
+        self.session.commit()
+
+    def undo(self, *statements: str) -> None:
+        for statement in statements:
+            self._execute(spelled(statement, self.name))
+        self.session.rollback()
+
+    def _execute(self, statement: str) -> None:
+        """An INSERT of several rows is one of an array: before 23ai VALUES has one."""
+        with self.session.cursor() as cursor:
+            if several := _VALUES.fullmatch(statement):
+                rows = rows_of(several[2])
+                binds = ", ".join(f":{place + 1}" for place in range(len(rows[0])))
+                cursor.executemany(f"{several[1]} VALUES ({binds})", rows)
+            else:
+                cursor.execute(statement)
