@@ -294,7 +294,7 @@ def joined(text: bytes, kind: int) -> str:
     """A UNISTR's argument, or texts and UNISTRs joined by ||.  ValueError, UnicodeError."""
     written = text.decode()
     if kind == r.UNISTR:
-        return unescaped(written)
+        return unescaped(written.replace("''", "'"))
     at, parts = 0, []
     while at < len(written):
         found = _PIECE.match(written, at)

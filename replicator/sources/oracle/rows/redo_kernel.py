@@ -140,8 +140,9 @@ def _literal(data, at, end):  # type: ignore[no-untyped-def]
         if data[at] != 39 or (kind == EMPTY_LOB):
             return at, at, np.int64(0), np.int64(BROKEN)
         behind = _after_quoted(data, at, end, 39)
-        if behind <= 0:  # a quote inside of a date is none
+        if behind == 0 or (behind < 0 and kind != UNISTR):  # a date has no quotes inside
             return at, at, np.int64(0), np.int64(BROKEN)
+        behind = abs(behind)
         if first:
             text, size, first = at + 1, behind - at - 2, False
         at = _blanks(data, behind, end)
