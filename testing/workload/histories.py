@@ -221,7 +221,8 @@ class Maker:
     def _saved(self, statements: Statements, name: str) -> Statements:
         """After a savepoint, to which the transaction mostly goes back."""
         if self.pen.chance(0.3):
-            return (f"SAVEPOINT {name}", *statements, f"RELEASE SAVEPOINT {name}")
+            release = (f"RELEASE SAVEPOINT {name}",) if self.grammar.releases else ()
+            return (f"SAVEPOINT {name}", *statements, *release)
         self.draft.used["savepoint rolled back"] += 1
         return (f"SAVEPOINT {name}", *statements, f"ROLLBACK TO SAVEPOINT {name}")
 

@@ -97,6 +97,7 @@ class Grammar:
     prepared     statements as a transaction in two phases, of this name
     decided      the end, at last, of one that was left undecided (`SchemaDraft.left` has the names)
     transactional   DDL is part of its transaction, and is rolled back with it
+    releases     there is RELEASE SAVEPOINT
     """
 
     dialect: str
@@ -120,6 +121,7 @@ class Grammar:
     prelude: Callable[[SchemaDraft], Statements] = field(default=lambda _: ())
     decided: Callable[[SchemaDraft, str], Statements] = field(default=lambda _, __: ())
     transactional: bool = False
+    releases: bool = True
 
 
 def pick(draft: SchemaDraft, operations: Operations, table: TableModel) -> Statements:
