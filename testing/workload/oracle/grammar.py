@@ -81,4 +81,6 @@ def grammar() -> Grammar:
         partitions=ALTERATIONS,
         surroundings=SURROUNDINGS,
         releases=False,
+        two_phases=False,
+        update_rule="",
     )
