@@ -50,8 +50,8 @@ def inserted(
     """Rows by VALUES; `again`: numbers that are probably taken."""
     columns = filled(draft.pen, table)
     first = int(draft.number(table)) if again else draft.grown(table, count) + 1
-    rows = ", ".join(row(draft.pen, table, columns, first + at) for at in range(count))
-    return f"{verb} {table.sql} ({table.names([column.name for column in columns])}) VALUES {rows}"
+    rows = [row(draft.pen, table, columns, first + at) for at in range(count)]
+    return table.insertion(verb, table.names([column.name for column in columns]), rows)
 
 
 def bulk_cell(pen: Pen, table: TableModel, column: ColumnModel, number: str) -> str:
@@ -65,7 +65,7 @@ def bulk_cell(pen: Pen, table: TableModel, column: ColumnModel, number: str) -> 
     values = [column.kind.repeated(pen) for _ in range(3)]
     if column.nullable:
         values[2] = "NULL"
-    return f"CASE n % 3 WHEN 0 THEN {values[0]} WHEN 1 THEN {values[1]} ELSE {values[2]} END"
+    return f"CASE {table.remainder('n', 3)} WHEN 0 THEN {values[0]} WHEN 1 THEN {values[1]} ELSE {values[2]} END"
 
 
 def bulk(draft: SchemaDraft, table: TableModel, count: int) -> str:
@@ -128,7 +128,8 @@ def some(draft: SchemaDraft, table: TableModel) -> str:
     if shape in ("null", "not null") and nullable:
         return f"{table.quoted(pen.choice(nullable).name)} IS {shape.upper()}"
     if shape == "hash" and simple:
-        return f"{table.digest(table.quoted(pen.choice(simple).name))} % 7 = {pen.randrange(7)}"
+        digest = table.digest(table.quoted(pen.choice(simple).name))
+        return f"{table.remainder(digest, 7)} = {pen.randrange(7)}"
     return " OR ".join(f"({table.found(str(first + at))})" for at in range(pen.randint(1, 8)))
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from testing.workload import mysql, postgres
+from testing.workload import mysql, oracle, postgres
 from testing.workload.drivers import Driver
 from testing.workload.model import Grammar
 from testing.workload.mysql.driver import MySQLDriver
+from testing.workload.oracle.driver import OracleDriver
 from testing.workload.postgres.driver import PostgresDriver
 from testing.workload.workload import Dialect
 
@@ -14,9 +15,13 @@ def grammar(dialect: Dialect, version: int | None = None) -> Grammar:
     """`version`: of Postgres; what is newer does not occur."""
     if dialect == "postgres":
         return postgres.grammar(version)
+    if dialect == "oracle":
+        return oracle.grammar()
     return mysql.grammar(dialect)
 
 
 def driver(dialect: Dialect) -> Driver:
     """How its statements are sent."""
+    if dialect == "oracle":
+        return OracleDriver()
     return PostgresDriver() if dialect == "postgres" else MySQLDriver()

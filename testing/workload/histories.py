@@ -67,7 +67,7 @@ class Maker:
         self.pen.charset = self.grammar.wide[0] if charsets <= set(self.grammar.wide) else "ascii"
         self.draft = SchemaDraft(self.pen, self.grammar, zero=self.pen.chance(0.15))
         self._names_charset = self.pen.charset
-        self._xa = self.pen.chance(0.15)
+        self._xa = self.pen.chance(0.15) and self.grammar.two_phases
 
     def history(self) -> History:
         """The history."""
@@ -119,7 +119,7 @@ class Maker:
         action = pen.choice(("CASCADE", "CASCADE", "SET NULL"))
         constraint = (
             f"FOREIGN KEY ({parent.names([reference.name])}) REFERENCES {parent.sql} ({parent.names([number.name])}) "
-            f"ON DELETE {action} ON UPDATE CASCADE"
+            f"ON DELETE {action}{self.grammar.update_rule}"
         )
         columns = (child_number, reference, draft.maker.column(), draft.maker.column())
         child = draft.maker.model(draft.maker.name("child"), columns, child_key)
@@ -221,7 +221,8 @@ class Maker:
     def _saved(self, statements: Statements, name: str) -> Statements:
         """After a savepoint, to which the transaction mostly goes back."""
         if self.pen.chance(0.3):
-            return (f"SAVEPOINT {name}", *statements, f"RELEASE SAVEPOINT {name}")
+            release = (f"RELEASE SAVEPOINT {name}",) if self.grammar.releases else ()
+            return (f"SAVEPOINT {name}", *statements, *release)
         self.draft.used["savepoint rolled back"] += 1
         return (f"SAVEPOINT {name}", *statements, f"ROLLBACK TO SAVEPOINT {name}")
 

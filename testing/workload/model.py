@@ -97,6 +97,8 @@ class Grammar:
     prepared     statements as a transaction in two phases, of this name
     decided      the end, at last, of one that was left undecided (`SchemaDraft.left` has the names)
     transactional   DDL is part of its transaction, and is rolled back with it
+    releases, two_phases   there are RELEASE SAVEPOINT, and transactions in two phases
+    update_rule  of a foreign key, after ON DELETE
     """
 
     dialect: str
@@ -120,6 +122,9 @@ class Grammar:
     prelude: Callable[[SchemaDraft], Statements] = field(default=lambda _: ())
     decided: Callable[[SchemaDraft, str], Statements] = field(default=lambda _, __: ())
     transactional: bool = False
+    releases: bool = True
+    two_phases: bool = True
+    update_rule: str = " ON UPDATE CASCADE"
 
 
 def pick(draft: SchemaDraft, operations: Operations, table: TableModel) -> Statements:

@@ -181,6 +181,15 @@ class TableModel(ABC):
     def digest(expression: str) -> str:
         """A number that is the same for equal values."""
 
+    @staticmethod
+    def remainder(number: str, by: int) -> str:
+        """Of a division of whole numbers."""
+        return f"{number} % {by}"
+
+    def insertion(self, verb: str, listed: str, rows: Sequence[str]) -> str:
+        """A statement that puts in these rows, each in parentheses; `listed`: the columns."""
+        return f"{verb} {self.sql} ({listed}) VALUES {', '.join(rows)}"
+
     @abstractmethod
     def created(self) -> Statements:
         """Statements that make it."""

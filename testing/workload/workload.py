@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Dialect = Literal["mariadb", "mysql", "postgres"]
+Dialect = Literal["mariadb", "mysql", "postgres", "oracle"]
 How = Literal["autocommit", "commit", "rollback", "left"]
 
 
@@ -28,7 +28,15 @@ class PostgresSession:
     settings: tuple[tuple[str, str], ...]
 
 
-AnySession = Session | PostgresSession
+@dataclass(frozen=True, slots=True)
+class OracleSession:
+    """How a writer's connection is set; `charset` is the client's."""
+
+    time_zone: str
+    charset: str
+
+
+AnySession = Session | PostgresSession | OracleSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +94,10 @@ class History:
 
 
 def _session(data: dict[str, Any]) -> AnySession:
-    if "settings" not in data:
+    if "sql_mode" in data:
         return Session(**data)
+    if "settings" not in data:
+        return OracleSession(**data)
     return PostgresSession(data["time_zone"], data["charset"], tuple((name, value) for name, value in data["settings"]))
 
 

@@ -11,12 +11,14 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
+import oracledb
 import psycopg2
 import pymysql
 from pymysql.constants import CR
 
 from replicator.sources.mysql.connection import quoted
 from testing.servers.mysql import EmbeddedMySQL
+from testing.servers.oracle.server.embedded import EmbeddedOracle
 from testing.workload.workload import Dialect
 from webapp.embedded.java_artifacts import MARIADB, MARIADB_SOURCE, POSTGRES
 from webapp.embedded.mariadb import EmbeddedMariaDB
@@ -24,6 +26,8 @@ from webapp.embedded.postgres_source import VERSION, EmbeddedPostgresSource
 
 # Transactions of some hundred rows are large ones to the server: streamed before their end (from 14), or spilled.
 SMALL_MEMORY = {"logical_decoding_work_mem": "64kB"}
+LOG_BYTES = 4 << 20
+ALL_LOGGED = "ALTER DATABASE ADD SUPPLEMENTAL LOG DATA (ALL) COLUMNS"
 _STARTED_SECONDS = 60.0
 _STUCK_SECONDS = 120  # more than any lock timeout
 
@@ -291,4 +295,47 @@ class Postgres(SourceUnderTest):
         }  # fmt: skip
 
 
-SOURCES: Mapping[str, type[MariaDB | MySQL | Postgres]] = {"mariadb": MariaDB, "mysql": MySQL, "postgres": Postgres}
+class Oracle(SourceUnderTest):
+    """The emulator; a history has a user of its own, whose schema has its tables."""
+
+    dialect = "oracle"
+    kind = "oracle"
+    errors: ClassVar[tuple[type[Exception], ...]] = (oracledb.Error,)
+    tls_off = "off"
+
+    def __init__(self, folder: Path, version: str = "", *, caseless: bool = False) -> None:
+        """Logs are small, so that they are switched and archived while a history is played."""
+        del version, caseless
+        self.server = EmbeddedOracle(folder, log_bytes=LOG_BYTES)
+
+    def connect(self, name: str | None = None) -> Any:
+        connection = self.server.connect()
+        connection.autocommit = True
+        if name is not None:
+            with connection.cursor() as cursor:
+                cursor.execute(f'ALTER SESSION SET CURRENT_SCHEMA = "{name}"')
+        return connection
+
+    def make(self, name: str) -> None:
+        self.execute(f'CREATE USER "{name}" IDENTIFIED BY "{name}" QUOTA UNLIMITED ON users', ALL_LOGGED)
+
+    def drop(self, name: str) -> None:
+        self.execute(f'DROP USER "{name}" CASCADE')
+
+    def tables(self, name: str) -> set[str]:
+        with closing(self.connect()) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT table_name FROM all_tables WHERE owner = :1", [name])
+            return {row[0] for row in cursor.fetchall()}
+
+    def one_of(self, verb: str, table: str, where: str) -> str:
+        del table
+        return f"{verb} WHERE ({where}) AND ROWNUM = 1"
+
+    def address(self, name: str, port: int) -> dict[str, Any]:
+        del name
+        return {**self.server.address, "port": port, "tls": self.tls_off}
+
+
+SOURCES: Mapping[str, type[MariaDB | MySQL | Postgres | Oracle]] = {
+    "mariadb": MariaDB, "mysql": MySQL, "postgres": Postgres, "oracle": Oracle,
+}  # fmt: skip

@@ -53,7 +53,7 @@ def _checks(table: Table, column: Column) -> Iterator[str]:
     kind, value = column.kind, f"NEW.c{column.id}"
     shown = f'"{table.owner}"."{table.name}"."{column.name}"'.replace("'", "''")
     if kind.name in ("VARCHAR2", "NVARCHAR2", "CHAR", "NCHAR", "RAW", "UROWID"):
-        yield f"IF {value} = '' THEN {value} := NULL; END IF;"
+        yield f"IF octet_length({value}) = 0 THEN {value} := NULL; END IF;"
         measure = "length" if kind.by_char and kind.name != "RAW" else "octet_length"
         text = f"{value}::text" if kind.name in ("CHAR", "NCHAR") else value
         if kind.name in ("CHAR", "NCHAR"):

@@ -26,7 +26,7 @@ def _converted(sql: str, given: str, wanted: str, zone: str, literal: str | None
         if given == "NUMBER" or given == "FLOAT":
             return f"ora.num_char({sql})"
         if given in TEXTS:
-            return f"{sql}::text" if given in ("CHAR", "NCHAR") else sql
+            return padded(sql) if given in ("CHAR", "NCHAR") and wanted not in ("CHAR", "NCHAR") else sql
         return f"({sql})::text" if given in FLOATS else sql if given in ("ROWID", "UROWID") else None
     if wanted == "INT":
         return f"({sql})::int" if given in NUMBERS else None
@@ -47,6 +47,11 @@ def _converted(sql: str, given: str, wanted: str, zone: str, literal: str | None
         return sql if given in TEXTS or given in ("ROWID", "UROWID") else None
     del literal
     return sql if given == wanted else None
+
+
+def padded(sql: str) -> str:
+    """The text of a CHAR with its blanks, which Postgres leaves out of a cast."""
+    return f"textin(bpcharout({sql}))"
 
 
 def _datetime(sql: str, given: str, wanted: str, zone: str) -> str:

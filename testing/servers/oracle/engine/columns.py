@@ -77,9 +77,9 @@ class Columns:
         self._column_options(name)
         return self.table.column(name)
 
-    def _put(self, name: str, **changes: Any) -> Column:
-        made = replace(self.table.column(name), **changes)
-        self.change(columns=tuple(made if one.name == name else one for one in self.table.columns))
+    def _put(self, old: str, **changes: Any) -> Column:
+        made = replace(self.table.column(old), **changes)
+        self.change(columns=tuple(made if one.name == old else one for one in self.table.columns))
         return made
 
     def _column_options(self, name: str) -> None:

@@ -13,10 +13,13 @@ from sqlglot.errors import SqlglotError
 from testing.servers.oracle.engine.errors import OracleError
 
 _BIND = re.compile(
-    r"""(?P<skip>'(?:[^']|'')*'|"[^"]*"|--[^\n]*|/\*.*?\*/)|(?P<bind>:\s*(?:"[^"]+"|\w+))""", re.DOTALL
+    r"""(?P<skip>'(?:[^']|'')*'|"[^"]*"|--[^\n]*|/\*.*?\*/)|(?P<bind>:\s*(?:"[^"]+"|\w+))"""
+    r"""|(?<![\w.$#])(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?P<binary>[fFdD])\b""",
+    re.DOTALL,
 )
 _ERRORS = ((923, re.compile(r"\bSELECT\b(?!.*\bFROM\b)", re.IGNORECASE | re.DOTALL)),)
 PREFIX = "bind_"
+UNRESERVED = ("START", "TOP", "COMMENT", "ROLLBACK", "COMMIT", "OPERATOR", "CACHE", "LOAD", "CALL", "KILL", "SHOW")
 
 
 class Server(Oracle):
@@ -24,7 +27,7 @@ class Server(Oracle):
 
     class Tokenizer(Oracle.Tokenizer):
         KEYWORDS: ClassVar[Any] = {
-            **{key: value for key, value in Oracle.Tokenizer.KEYWORDS.items() if key not in ("START", "TOP", "COMMENT")},
+            **{key: value for key, value in Oracle.Tokenizer.KEYWORDS.items() if key not in UNRESERVED},
         }
 
     class Parser(Oracle.Parser):
@@ -57,6 +60,8 @@ def parsed(sql: str) -> tuple[exp.Expr, tuple[str, ...]]:
     def numbered(match: re.Match[str]) -> str:
         if match["skip"]:
             return match["skip"]
+        if match["binary"]:
+            return f"TO_BINARY_{'FLOAT' if match['binary'] in 'fF' else 'DOUBLE'}('{match['number']}')"
         names.append(match["bind"][1:].strip().strip('"').upper())
         return f":{PREFIX}{len(names) - 1}"
 

@@ -88,7 +88,7 @@ def _all_tables(session: Session, prefix: str) -> Rows:
     for one in _tables(session, prefix):
         kind = "IOT" if one.organized else None
         yield (one.owner, one.name, None if one.temporary or one.partitions else "USERS", "VALID", None, None,
-               "YES" if one.partitions else "NO", kind, "Y" if one.temporary else "N", "NO", "NO", "NO", "YES", "DISABLED",
+               "YES" if one.partitions else "NO", kind, "Y" if one.temporary else "N", "N", "NO", "NO", "YES", "DISABLED",
                "NO", "NO")  # fmt: skip
 
 
@@ -230,7 +230,7 @@ def _database(session: Session, prefix: str) -> Rows:
         first = database.redo.logs[0]
     yes = {one: "YES" if f"{one} KEY" in logging or one in logging else "NO" for one in ("MIN", "PRIMARY", "UNIQUE", "FOREIGN")}
     implied = "IMPLICIT" if logging - {"MIN"} else "NO"
-    yield (DBID, "ORCL", _day(first.since), RESETLOGS, _day(first.since), "ARCHIVELOG",
+    yield (DBID, "ORCL", _day(first.since), RESETLOGS, _day(first.since), 0, "ARCHIVELOG",
            database.redo.current.first, "READ WRITE", "MAXIMUM PERFORMANCE", "PRIMARY", scn, "NO",
            "YES" if "MIN" in logging else implied, yes["PRIMARY"], yes["UNIQUE"],
            "NO", yes["FOREIGN"], "YES" if "ALL COLUMN" in logging else "NO", "NO", "ORCL", "NO", 0, "Linux x86 64-bit",
@@ -397,7 +397,7 @@ VIEWS: dict[str, tuple[str, Callable[[Session, str], Rows]]] = {
         lambda *_: iter([(f"Oracle Database 19c Enterprise Edition Release {FULL_VERSION} - Production (emulated)",) * 2 + (0,)]),
     ),
     "V$DATABASE": (
-        "DBID:n NAME:t CREATED:d RESETLOGS_CHANGE#:n RESETLOGS_TIME:d LOG_MODE:t CHECKPOINT_CHANGE#:n OPEN_MODE:t"
+        "DBID:n NAME:t CREATED:d RESETLOGS_CHANGE#:n RESETLOGS_TIME:d PRIOR_RESETLOGS_CHANGE#:n LOG_MODE:t CHECKPOINT_CHANGE#:n OPEN_MODE:t"
         " PROTECTION_MODE:t DATABASE_ROLE:t CURRENT_SCN:n FORCE_LOGGING:t SUPPLEMENTAL_LOG_DATA_MIN:t"
         " SUPPLEMENTAL_LOG_DATA_PK:t SUPPLEMENTAL_LOG_DATA_UI:t FLASHBACK_ON:t SUPPLEMENTAL_LOG_DATA_FK:t"
         " SUPPLEMENTAL_LOG_DATA_ALL:t SUPPLEMENTAL_LOG_DATA_PL:t DB_UNIQUE_NAME:t CDB:t CON_ID:n PLATFORM_NAME:t"

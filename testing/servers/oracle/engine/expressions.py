@@ -9,7 +9,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from testing.servers.oracle.engine import nls
-from testing.servers.oracle.engine.coercions import assigned, compared
+from testing.servers.oracle.engine.coercions import assigned, compared, padded
 from testing.servers.oracle.engine.dialect import PREFIX
 from testing.servers.oracle.engine.errors import OracleError, unsupported
 from testing.servers.oracle.engine.functions import FUNCTIONS, PACKAGES
@@ -83,7 +83,8 @@ class Expressions:
     def of(self, node: exp.Expr, scope: Scope) -> Typed:
         for kind in type(node).__mro__:
             if found := _VISITORS.get(kind):
-                return found(self, node, scope)
+                made = found(self, node, scope)
+                return _condition(f"NOT ({made.sql})") if _negated(node) else made
         raise unsupported(f"{type(node).__name__}: {node.sql('oracle')}")
 
     def condition(self, node: exp.Expr, scope: Scope) -> str:
@@ -102,6 +103,11 @@ class Expressions:
         return self.pair_of(self.of(left, scope), self.of(right, scope))
 
     def pair_of(self, one: Typed, other: Typed) -> tuple[str, str]:
+        """A CHAR is compared without its blanks with a literal or another CHAR only."""
+        names = [side.kind.name if side.kind else "" for side in (one, other)]
+        for at, (own, against) in enumerate(((one, other), (other, one))):
+            if names[at] in ("CHAR", "NCHAR") and names[1 - at] in ("VARCHAR2", "NVARCHAR2") and against.literal is None:
+                return (padded(one.sql), other.sql) if own is one else (one.sql, padded(other.sql))
         return (
             compared(one.sql, one.kind, other.kind, self.session.time_zone, one.literal),
             compared(other.sql, other.kind, one.kind, self.session.time_zone, other.literal),
@@ -119,7 +125,7 @@ class Expressions:
     def _literal(self, node: exp.Literal, scope: Scope) -> Typed:
         del scope
         if not node.is_string:
-            return Typed(node.name, NUMBER, node.name)
+            return Typed(f"{node.name}::numeric", NUMBER, node.name)
         return _text(node.name)
 
     def _national(self, node: exp.National, scope: Scope) -> Typed:
@@ -387,7 +393,8 @@ class Expressions:
             inner = one.this
             name = inner.name if isinstance(inner, exp.Column) and not inner.table else ""
             name = name if name and inner.this.quoted else name.upper()
-            key = str(names[name]) if names and name in names else self.of(inner, scope).sql
+            place = inner.name if isinstance(inner, exp.Literal) and not inner.is_string else None
+            key = place or (str(names[name]) if names and name in names else self.of(inner, scope).sql)
             made.append(f"{key} {'DESC' if one.args.get('desc') else 'ASC'} "
                         f"NULLS {'FIRST' if one.args.get('nulls_first') else 'LAST'}")  # fmt: skip
         return "ORDER BY " + ", ".join(made)
@@ -396,6 +403,12 @@ class Expressions:
 def _text(value: str) -> Typed:
     """A string; an empty one is NULL."""
     return Typed(quoted(value), Kind("VARCHAR2", max(len(value.encode()), 1)), value) if value else Typed("NULL", None)
+
+
+def _negated(node: exp.Expr) -> bool:
+    """x NOT LIKE, NOT IN, NOT BETWEEN; the first has its ESCAPE around it."""
+    inner = node.this if isinstance(node, exp.Escape) else node
+    return isinstance(inner, exp.Expr) and bool(inner.args.get("negate"))
 
 
 def _condition(sql: str) -> Typed:

@@ -242,6 +242,7 @@ FUNCTIONS: dict[str, Function] = {
     "LPAD": _plain("lpad({0})", TEXT, TEXT, INT, TEXT), "RPAD": _plain("rpad({0})", TEXT, TEXT, INT, TEXT),
     "REPLACE": _plain("nullif(replace({0}), '')", TEXT, TEXT),
     "LTRIM": _plain("nullif(ltrim({0}), '')", TEXT, TEXT), "RTRIM": _plain("nullif(rtrim({0}), '')", TEXT, TEXT),
+    "CONCAT": _plain("ora.cat({0})", TEXT, TEXT),
     "TRANSLATE": _plain("translate({0})", TEXT, TEXT), "CHR": _plain("chr(({0})::int)", TEXT, NUMBER),
     "ASCII": _plain("ascii({0})::numeric", NUMBER, TEXT), "INITCAP": _plain("initcap({0})", TEXT, TEXT),
     "NVL": _first("coalesce({0})"), "COALESCE": _first("coalesce({0})"), "GREATEST": _first("greatest({0})"),

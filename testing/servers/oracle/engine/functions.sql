@@ -2,6 +2,7 @@
 CREATE SCHEMA IF NOT EXISTS o;
 CREATE SCHEMA IF NOT EXISTS ora;
 CREATE SEQUENCE IF NOT EXISTS ora.n;
+SELECT nextval('ora.n');  -- what is numbered after "the last value" has a higher one, the first change too
 CREATE TABLE IF NOT EXISTS ora.commits (xid xid8 PRIMARY KEY, scn bigint NOT NULL, at timestamptz NOT NULL,
   transaction text NOT NULL);
 CREATE INDEX IF NOT EXISTS commits_by_scn ON ora.commits (scn);

@@ -59,6 +59,9 @@ class Queries:
         if isinstance(tree, exp.Query):
             sql, columns = self._query(tree, Scope())
             return Translated(sql, tuple(columns), tables=tuple(self._tables))
+        if isinstance(tree, exp.MultitableInserts):
+            table, sql = self._insert_all(tree)
+            return Translated(sql, target=table, tables=tuple(self._tables))
         verb = {exp.Insert: self._insert, exp.Update: self._update, exp.Delete: self._delete, exp.Merge: self._merge}
         made = verb.get(type(tree))
         if made is None:
@@ -111,6 +114,7 @@ class Queries:
         if len(columns) != len(others):
             raise OracleError(1789)
         merged = [(name, kind or other) for (name, kind), (_, other) in zip(columns, others, strict=True)]
+        left, right = (_known(sql, kinds, merged) for sql, kinds in ((left, columns), (right, others)))
         places = {name: at for at, (name, _) in enumerate(columns, 1)}
         order = self._expressions.order(node.args.get("order"), Scope(), places)
         return f"({left}) {word} ({right}) {order}", merged
@@ -173,7 +177,7 @@ class Queries:
                 raise OracleError(923)
             name = _name(one.args["alias"]) if isinstance(one, exp.Alias) else _shown(inner)
             columns.append((name, value.kind))
-            made.append(f"{value.sql}{'::text' if value.kind is None and value.sql == 'NULL' else ''} AS q{len(columns)}")
+            made.append(f"{value.sql} AS q{len(columns)}")
         return made, columns
 
     def _rownum(self, node: exp.Select, scope: Scope) -> tuple[str, str]:
@@ -186,7 +190,7 @@ class Queries:
             if isinstance(left, exp.Column) and left.name.upper() == "ROWNUM" and not left.this.quoted:
                 value = self._expressions.of(one.expression, scope).sql
                 less = {exp.LTE: "", exp.EQ: "", exp.LT: " - 1"}.get(type(one))
-                if less is None or isinstance(one, exp.EQ) and value != "1":
+                if less is None or isinstance(one, exp.EQ) and value != "1::numeric":
                     raise unsupported(one.sql("oracle"))
                 limit = f"(({value})::bigint{less})"
             else:
@@ -296,6 +300,23 @@ class Queries:
                  for at, ((_, kind), column) in enumerate(zip(found, columns, strict=True), 1)]  # fmt: skip
         return table, f"INSERT INTO {target} SELECT {', '.join(cells)} FROM ({sql}) AS s"
 
+    def _insert_all(self, node: exp.MultitableInserts) -> tuple[Table, str]:
+        """INSERT ALL, of rows of one table and the same columns."""
+        parts, heads = [], set()
+        source = node.args.get("source")
+        if source is None or source.sql("oracle").upper() != "SELECT * FROM DUAL":
+            raise unsupported(node.sql("oracle"))
+        for one in node.expressions:
+            if one.expression:
+                raise unsupported("INSERT ALL with conditions")
+            table, sql = self._insert(one.this)
+            head, _, values = sql.partition(" VALUES ")
+            heads.add(head)
+            parts.append(values)
+        if len(heads) != 1:
+            raise unsupported("INSERT ALL into several tables")
+        return table, f"{heads.pop()} VALUES {', '.join(parts)}"
+
     def _sets(self, table: Table, nodes: Sequence[exp.Expr], scope: Scope) -> str:
         made = []
         for one in nodes:
@@ -356,6 +377,17 @@ class Queries:
             else:
                 raise unsupported(when.sql("oracle"))
         return table, sql
+
+
+def _known(sql: str, own: Sequence[tuple[str, Kind | None]], merged: Sequence[tuple[str, Kind | None]]) -> str:
+    """A branch of UNION whose columns of nothing but NULL have the type of the others."""
+    if all(one[1] or not other[1] for one, other in zip(own, merged, strict=True)):
+        return sql
+    cells = [
+        f"q{at}::{kind.postgres} AS q{at}" if kind and not one[1] else f"q{at}"
+        for at, (one, (_, kind)) in enumerate(zip(own, merged, strict=True), 1)
+    ]
+    return f"SELECT {', '.join(cells)} FROM ({sql}) AS u"
 
 
 def columns_of(table: Table) -> dict[str, tuple[str, Kind | None]]:

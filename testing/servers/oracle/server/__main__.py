@@ -55,6 +55,8 @@ def serve(database: Database, client: socket.socket) -> None:
         except Exception:  # noqa: BLE001 - of the emulator itself: its log says where, the client sees the connection end
             traceback.print_exc()
         finally:
+            with suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
             session.close()
 
 

@@ -168,6 +168,11 @@ class Calls:
             except OracleError as error:
                 answer = self._error(error)
                 break
+            except Gone:
+                raise
+            except Exception as error:  # of the emulator itself: its log says where, and the session ends
+                self._channel.send(DATA, self._error(OracleError(600, f"{type(error).__name__} {error}")))
+                raise
         if answer is None:
             self._channel.send(DATA, self._status())
             return False

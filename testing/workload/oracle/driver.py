@@ -1,0 +1,92 @@
+"""oracledb as the player needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import oracledb
+
+from testing.workload.drivers import Connect
+from testing.workload.schemas import Statements
+from testing.workload.workload import AnySession, OracleSession
+
+LOST = ("DPY-1001", "DPY-4011", "DPY-6000", "DPY-6001", "DPY-6005", "ORA-03113", "ORA-12541", "DPY-6003")
+FORMATS = (
+    ("NLS_DATE_FORMAT", "YYYY-MM-DD HH24:MI:SS"), ("NLS_TIMESTAMP_FORMAT", "YYYY-MM-DD HH24:MI:SS.FF"),
+)  # fmt: skip
+
+
+class _Cursor:
+    """BEGIN, which Oracle has not, makes what follows one transaction."""
+
+    def __init__(self, connection: oracledb.Connection) -> None:
+        self._connection, self._cursor = connection, connection.cursor()
+
+    def __enter__(self) -> _Cursor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cursor.close()
+
+    def execute(self, statement: str) -> None:
+        if statement == "BEGIN":
+            self._connection.autocommit = False
+        elif statement in ("COMMIT", "ROLLBACK"):
+            (self._connection.commit if statement == "COMMIT" else self._connection.rollback)()
+            self._connection.autocommit = True
+        else:
+            self._cursor.execute(statement)
+
+
+class _Connection:
+    def __init__(self, connection: oracledb.Connection) -> None:
+        self._connection = connection
+
+    def cursor(self) -> _Cursor:
+        return _Cursor(self._connection)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class OracleDriver:
+    """Of Oracle; `connect` gives a new connection of an administrator."""
+
+    errors: tuple[type[Exception], ...] = (oracledb.Error,)
+    setup: AnySession = OracleSession("+00:00", "UTF8")
+
+    def connected(self, connect: Connect, database: str, session: AnySession) -> Any:
+        assert isinstance(session, OracleSession)
+        connection = connect()
+        try:
+            connection.autocommit = True
+            settings = (*FORMATS, ("TIME_ZONE", session.time_zone))
+            with connection.cursor() as cursor:
+                for name, value in settings:
+                    cursor.execute(f"ALTER SESSION SET {name} = '{value}'")
+                cursor.execute(f'ALTER SESSION SET CURRENT_SCHEMA = "{database}"')
+        except BaseException:
+            connection.close()
+            raise
+        return _Connection(connection)
+
+    def code(self, error: Exception) -> str:
+        code = getattr(error.args[0], "full_code", "") if error.args else ""
+        return "" if code in LOST else str(code or type(error).__name__)
+
+    def identifiers(self, statements: Sequence[str]) -> set[str]:
+        del statements
+        return set()
+
+    def ends(self, statement: str) -> bool:
+        del statement
+        return False
+
+    def left(self, connection: Any, identifiers: set[str]) -> list[str]:
+        del connection, identifiers
+        return []
+
+    def undone(self, identifier: str) -> Statements:
+        del identifier
+        return ()

@@ -1,0 +1,183 @@
+"""Column types of Oracle, each with values worth trying."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from testing.workload import kinds
+from testing.workload.rng_literals import Pen, plain, spells
+
+CHARACTERS = ("VARCHAR2", "NVARCHAR2", "CHAR", "NCHAR")
+TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP WITH LOCAL TIME ZONE")
+ZONES = ("+00:00", "-03:30", "+14:00", "-12:00", "+05:45")
+_LETTERS = "aZé ßñЖ表🎈\u0301İ'"
+_MIXED = ("x", "O''Brien", " leading", "trailing ", "a;b", "NULL", "--", "&amp", "tab", "line", "\"", "%s", ":1", "{}")
+
+
+@dataclass(frozen=True, slots=True)
+class OracleKind(kinds.ValueKind):
+    """A type.  by_char: `size` counts characters; size: of a number its digits, of an interval its first field's; scale:
+    of a number, of fractions of a second.
+    """
+
+    by_char: bool = False
+
+    @property
+    def label(self) -> str:
+        if self.name == "NUMBER":
+            return "NUMBER" if self.size is None and self.scale is None else "NUMBER with precision"
+        return f"large {self.name}" if self.name == "VARCHAR2" and (self.size or 0) > 1000 else self.name  # noqa: PLR2004
+
+    @property
+    def has_default(self) -> bool:
+        return True
+
+    @property
+    def is_simple(self) -> bool:
+        return self.name in ("NUMBER", "VARCHAR2", "NVARCHAR2")
+
+    @property
+    def has_cases(self) -> bool:
+        return True
+
+    def declared(self) -> str:
+        match self.name:
+            case "VARCHAR2" | "CHAR":
+                return f"{self.name}({self.size} {'CHAR' if self.by_char else 'BYTE'})"
+            case "NUMBER" if self.size is None and self.scale is not None:
+                return f"NUMBER(*, {self.scale})"
+            case "NUMBER" | "FLOAT" | "NVARCHAR2" | "NCHAR" | "RAW" if self.size is not None:
+                return f"{self.name}({self.size}{'' if self.scale is None else f', {self.scale}'})"
+            case "INTERVAL YEAR TO MONTH":
+                return f"INTERVAL YEAR({self.size}) TO MONTH"
+            case "INTERVAL DAY TO SECOND":
+                return f"INTERVAL DAY({self.size}) TO SECOND({self.scale})"
+            case name if name.startswith("TIMESTAMP"):
+                return name.replace("TIMESTAMP", f"TIMESTAMP({self.scale})", 1)
+            case name:
+                return name
+
+    def value(self, pen: Pen) -> str:
+        return _VALUES[self.name](pen, self)
+
+    def repeated(self, pen: Pen) -> str:
+        return "'same'" if (self.size or 0) > 1000 else self.value(pen)  # noqa: PLR2004
+
+
+def _number(pen: Pen, kind: OracleKind) -> str:
+    if kind.size is None and kind.scale is None:
+        return pen.choice((
+            "0", "1", "-1", "0.5", "-.001", "123456789012345678901234567890.12345678", "1e-20", "-9.99e30",
+            str(pen.randint(-(10**18), 10**18)), f"{pen.random():.12f}", "100", "1200000",
+        ))  # fmt: skip
+    scale = kind.scale or 0
+    digits = 10 ** (kind.size or 38) - 1
+    whole = pen.choice((0, 1, -1, digits, -digits, pen.randint(-digits, digits), pen.randint(-99, 99) % (digits + 1)))
+    if scale <= 0:
+        return f"{whole}{'0' * -scale}"
+    sign, text = "-" if whole < 0 else "", f"{abs(whole):0{scale + 1}}"
+    return f"{sign}{text[:-scale]}.{text[-scale:]}"
+
+
+def _binary(pen: Pen, kind: OracleKind) -> str:
+    letter = "f" if kind.name == "BINARY_FLOAT" else "d"
+    return pen.choice(("0", "1.5", "-2.25", "3.4e30", "-1e-30", f"{pen.uniform(-1e6, 1e6):.6g}")).replace("+", "") + letter
+
+
+def _float(pen: Pen, kind: OracleKind) -> str:
+    del kind
+    return pen.choice(("0", "1.25", "-12345.678", "1e20", "-5e-10", f"{pen.uniform(-1000, 1000):.9f}"))
+
+
+def _text(pen: Pen, kind: OracleKind) -> str:
+    """An empty string is NULL to Oracle, and is not written."""
+    room, national = kind.size or 1, kind.name.startswith("N")
+    words = pen.choice(_MIXED) if pen.chance(0.4) else "".join(pen.choice(_LETTERS) for _ in range(pen.randint(1, 12)))
+    if not kind.by_char and not national:
+        words = words if words.isascii() else words.encode("ascii", "ignore").decode() or "x"
+    if national:
+        words = "".join(one for one in words if ord(one) <= 0xFFFF) or "x"  # noqa: PLR2004
+    if room > 1000 and pen.chance(0.5):  # noqa: PLR2004
+        words = words * (pen.randint(900, room) // len(words))
+    words = words.replace("''", "'")[:room] or "x"
+    if not spells(pen.charset, words):
+        words = "x"
+    return ("N" if national else "") + plain(words)
+
+
+def _raw(pen: Pen, kind: OracleKind) -> str:
+    return f"HEXTORAW('{pen.randbytes(pen.randint(1, kind.size or 1)).hex()}')"
+
+
+def _clock(pen: Pen) -> str:
+    return pen.choice(("00:00:00", "23:59:59", f"{pen.randrange(24):02}:{pen.randrange(60):02}:{pen.randrange(60):02}"))
+
+
+def _day(pen: Pen) -> str:
+    year = pen.choice((1, 1582, 1900, 1969, 1970, 2024, 2024, 9998))
+    return f"{year:04}-{pen.randint(1, 12):02}-{pen.randint(1, 28):02}"
+
+
+def _date(pen: Pen, kind: OracleKind) -> str:
+    del kind
+    return f"TO_DATE('{_day(pen)} {_clock(pen)}', 'YYYY-MM-DD HH24:MI:SS')"
+
+
+def _moment(pen: Pen, kind: OracleKind) -> str:
+    fraction = pen.choice(("", ".5", ".123456789", f".{pen.randrange(10**9):09}", ".000000001", ".999999999"))
+    zone = ""
+    if kind.name.endswith("WITH TIME ZONE"):
+        zone = f" {pen.choice(ZONES)}"
+    return f"TIMESTAMP '{_day(pen)} {_clock(pen)}{fraction}{zone}'"
+
+
+def _months(pen: Pen, kind: OracleKind) -> str:
+    most = 10 ** (kind.size or 2) - 1
+    return f"INTERVAL '{pen.choice(('', '-'))}{pen.randint(0, most)}-{pen.randint(0, 11)}' YEAR({kind.size}) TO MONTH"
+
+
+def _seconds(pen: Pen, kind: OracleKind) -> str:
+    days, fraction = pen.randint(0, 10 ** (kind.size or 2) - 2), pen.choice(("", ".5", ".123456789"))
+    sign = pen.choice(("", "-"))
+    return f"INTERVAL '{sign}{days} {_clock(pen)}{fraction}' DAY({kind.size}) TO SECOND(9)"
+
+
+_VALUES: dict[str, Callable[[Pen, OracleKind], str]] = {
+    "NUMBER": _number, "FLOAT": _float, "BINARY_FLOAT": _binary, "BINARY_DOUBLE": _binary, "VARCHAR2": _text,
+    "NVARCHAR2": _text, "CHAR": _text, "NCHAR": _text, "RAW": _raw, "DATE": _date,
+    **dict.fromkeys(TIMES[1:], _moment), "INTERVAL YEAR TO MONTH": _months, "INTERVAL DAY TO SECOND": _seconds,
+    "CLOB": _text,
+}  # fmt: skip
+
+
+def any_kind(pen: Pen) -> OracleKind:
+    """Any that a replicator follows."""
+    name = pen.choice((*_VALUES, "NUMBER", "NUMBER", "VARCHAR2", "VARCHAR2", "DATE"))
+    match name:
+        case "NUMBER" if pen.chance(0.75):
+            size = pen.randint(1, 38)
+            return OracleKind(name, size, pen.choice((0, 0, None, min(2, size), -1 if size < 30 else 0)))  # noqa: PLR2004
+        case "NUMBER":
+            return OracleKind(name, None, pen.choice((None, None, 0)))
+        case "FLOAT":
+            return OracleKind(name, pen.choice((None, 126, 63)))
+        case "VARCHAR2":
+            return OracleKind(name, pen.choice((1, 20, 20, 40, 3900)), by_char=pen.chance(0.6))
+        case "NVARCHAR2":
+            return OracleKind(name, pen.choice((1, 20, 100)))
+        case "CHAR":
+            return OracleKind(name, pen.choice((1, 5, 20)), by_char=pen.chance(0.5))
+        case "NCHAR":
+            return OracleKind(name, pen.choice((1, 8)))
+        case "RAW":
+            return OracleKind(name, pen.choice((1, 16, 300)))
+        case "INTERVAL YEAR TO MONTH":
+            return OracleKind(name, pen.randint(1, 4))
+        case "INTERVAL DAY TO SECOND":
+            return OracleKind(name, pen.randint(1, 4), pen.choice((0, 3, 6, 9)))
+        case "CLOB":
+            return OracleKind("NUMBER")
+        case name if name in TIMES[1:]:
+            return OracleKind(name, None, pen.choice((0, 3, 6, 6, 9)))
+    return OracleKind(name)
