@@ -1,0 +1,67 @@
+"""Transactions that Tidemark keeps until their end: rows in the order of the log, mixed, with savepoints."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from replicator.sources.oracle.stream.open_transactions import OpenTransactions
+from replicator.sources.oracle.stream.redo_frame import COMMIT, ROLLBACK, START, RedoFrame
+
+NAMES = [("", ""), ("SHOP", "T")]
+Row = tuple[int, int, int, str, bool]  # SCN, transaction, operation, row, undoes
+
+
+def frame(*rows: Row) -> RedoFrame:
+    texts = [f"{operation} {row}".encode() for _, _, operation, row, _ in rows]
+    bounds, count = np.cumsum([0, *map(len, texts)]), len(rows)
+    columns = [np.array(one) for one in zip(*rows, strict=True)]
+    return RedoFrame(
+        NAMES, np.frombuffer(b"".join(texts), np.uint8), bounds[:-1], bounds[1:], columns[0],
+        np.zeros(count, np.int64), columns[0] * 1_000, columns[1], columns[2],
+        np.array([int(operation <= 3) for _, _, operation, _, _ in rows]),
+        np.array([row for *_, row, _ in rows], "S18"), columns[4].astype(bool), np.zeros(count, bool),
+    )  # fmt: skip
+
+
+def told(open_: OpenTransactions, *rows: Row, after: int = 0) -> list[tuple[int, int, str]]:
+    """(commit SCN, transaction, statement) of what is handed on."""
+    return [
+        (int(part.commit_scns[place]), int(part.xids[place]), part.statement(place))
+        for part in open_.feed(frame(*rows), after)
+        for place in range(len(part.begins))
+    ]
+
+
+@pytest.fixture(params=[1 << 20, 1], ids=["in memory", "in files"])
+def transactions(request: pytest.FixtureRequest) -> OpenTransactions:
+    return OpenTransactions(request.param)
+
+
+def test_rows_come_in_commit_order_and_those_that_are_rolled_back_never(transactions: OpenTransactions) -> None:
+    assert told(transactions, (1, 7, START, "", False), (2, 7, 1, "a", False), (3, 8, 1, "b", False)) == []
+    assert transactions.oldest == 2
+    found = told(transactions, (4, 8, COMMIT, "", False), (5, 9, 1, "c", False), (6, 9, ROLLBACK, "", False),
+                 (7, 7, 2, "a", False), (8, 7, COMMIT, "", False))  # fmt: skip
+    assert found == [(4, 8, "1 b"), (8, 7, "1 a"), (8, 7, "2 a")]
+    assert transactions.oldest is None
+
+
+def test_a_savepoint_takes_back_the_last_change_of_each_of_its_rows(transactions: OpenTransactions) -> None:
+    """Rows that undo come in the reverse order, and of an array in any."""
+    told(transactions, (1, 7, 1, "a", False), (2, 7, 3, "a", False), (3, 7, 1, "b", False), (4, 7, 1, "c", False))
+    found = told(transactions, (5, 7, 2, "b", True), (6, 7, 2, "c", True), (7, 7, 3, "a", True), (8, 7, 1, "b", False),
+                 (9, 7, COMMIT, "", False))  # fmt: skip
+    assert found == [(9, 7, "1 a"), (9, 7, "1 b")]
+
+
+def test_what_was_committed_before_the_place_to_resume_at_is_not_told_again(transactions: OpenTransactions) -> None:
+    rows = ((1, 7, 1, "a", False), (2, 8, 1, "b", False), (3, 7, COMMIT, "", False), (4, 8, COMMIT, "", False))
+    assert told(transactions, *rows, after=3) == [(4, 8, "1 b")]
+
+
+def test_a_transaction_whose_number_has_no_sequence_is_that_of_its_slot(transactions: OpenTransactions) -> None:
+    """Its rows lie in the range that is mined, and its beginning does not."""
+    whole, cut = 5 << 32 | 7, -1 << 32 | 7
+    told(transactions, (1, whole, 1, "a", False))
+    assert told(transactions, (2, cut, 2, "a", True), (3, whole, COMMIT, "", False)) == []
