@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from decimal import Decimal
 from typing import Any, Self
 
 import pytest
@@ -27,7 +26,9 @@ _TYPES = (
 )
 _NAMES = re.compile(r"(?<![\w.\"])(id|extra|[abcdfnsvwx])(?![\w.\"(])")
 _VALUES = re.compile(r"(INSERT INTO \S+(?: \([^)]*\))?) VALUES (\(.*\))", re.DOTALL)
-_LITERAL = re.compile(r"'((?:[^']|'')*)'|(-?[\d.]+(?:e-?\d+)?)|(NULL)|([(),\s]+)")
+_DAY = re.compile(r"'\d{4}-\d\d-\d\d'")
+_LITERAL = re.compile(r"'(?:[^']|'')*'|-?[\d.]+(?:e-?\d+)?|NULL|(?P<between>[(),\s]+)")
+MANY = 1_000
 _SESSION = "ALTER SESSION SET NLS_DATE_FORMAT = 'YYYY-MM-DD' NLS_NUMERIC_CHARACTERS = '.,' TIME_ZONE = '+00:00'"
 
 
@@ -44,17 +45,15 @@ def spelled(statement: str, name: str) -> str:
     return "".join(parts)
 
 
-def rows_of(text: str) -> list[tuple[Any, ...]]:
-    """`(1, 'a'), (2, NULL)` as values."""
-    rows: list[list[Any]] = []
+def rows_of(text: str) -> list[list[str]]:
+    """`(1, 'a'), (2, NULL)` as literals."""
+    rows: list[list[str]] = []
     for found in _LITERAL.finditer(text):
-        if "(" in (found[4] or ""):
+        if "(" in (found["between"] or ""):
             rows.append([])
-        if found[4] is not None:
-            continue
-        number = found[2] and (float(found[2]) if "e" in found[2] else Decimal(found[2]))
-        rows[-1].append(None if found[3] else number if found[2] else found[1].replace("''", "'"))
-    return [tuple(row) for row in rows]
+        if found["between"] is None:
+            rows[-1].append(f"DATE {found[0]}" if _DAY.fullmatch(found[0]) else found[0])
+    return rows
 
 
 class OraclePlace(Place):
@@ -90,11 +89,13 @@ class OraclePlace(Place):
         self.session.rollback()
 
     def _execute(self, statement: str) -> None:
-        """An INSERT of several rows is one of an array: before 23ai VALUES has one."""
+        """Before 23ai VALUES has one row: several are an array, or one after another where they are few."""
         with self.session.cursor() as cursor:
-            if several := _VALUES.fullmatch(statement):
-                rows = rows_of(several[2])
-                binds = ", ".join(f":{place + 1}" for place in range(len(rows[0])))
-                cursor.executemany(f"{several[1]} VALUES ({binds})", rows)
-            else:
-                cursor.execute(statement)
+            several = _VALUES.fullmatch(statement)
+            rows = rows_of(several[2]) if several else []
+            if len(rows) > MANY:
+                values = [(int(number), text[1:-1]) for number, text in rows]
+                cursor.executemany(f"{statement.partition(' VALUES ')[0]} VALUES (:1, :2)", values)
+                return
+            for one in rows and several and [f"{several[1]} VALUES ({', '.join(row)})" for row in rows] or [statement]:
+                cursor.execute(one)

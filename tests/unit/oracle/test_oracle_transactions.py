@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from replicator.sources.oracle.stream.open_transactions import OpenTransactions
+from replicator.sources.oracle.stream.open_transactions import CommittedTransactions, OpenTransactions
 from replicator.sources.oracle.stream.redo_frame import COMMIT, ROLLBACK, START, RedoFrame
 
 NAMES = [("", ""), ("SHOP", "T")]
@@ -65,3 +65,23 @@ def test_a_transaction_whose_number_has_no_sequence_is_that_of_its_slot(transact
     whole, cut = 5 << 32 | 7, -1 << 32 | 7
     told(transactions, (1, whole, 1, "a", False))
     assert told(transactions, (2, cut, 2, "a", True), (3, whole, COMMIT, "", False)) == []
+
+
+@pytest.mark.parametrize("most", [1 << 20, 1], ids=["in memory", "in files"])
+def test_committed_transactions_are_handed_on_whole_without_what_they_took_back(most: int) -> None:
+    """The first goes over two frames, and the second undoes a row in another frame."""
+    grouped, told_ = CommittedTransactions(most), list[tuple[int, str]]()
+    frames = (
+        frame((1, 7, 1, "a", False), (2, 7, 1, "b", False)),
+        frame((3, 7, 1, "c", False), (5, 8, 1, "d", False), (6, 8, 1, "e", False)),
+        frame((7, 8, 2, "d", True), (9, 9, 1, "f", False), (10, 10, 1, "g", False), (11, 10, 2, "g", True)),
+    )
+    counts = []
+    for one in frames:
+        for part in grouped.feed(one):
+            told_ += [(int(xid), part.statement(place)) for place, xid in enumerate(part.xids)]
+        counts.append(len(told_))
+    for part in grouped.end():
+        told_ += [(int(xid), part.statement(place)) for place, xid in enumerate(part.xids)]
+    assert told_ == [(7, "1 a"), (7, "1 b"), (7, "1 c"), (8, "1 e"), (9, "1 f")]
+    assert counts == [0, 3, 5]

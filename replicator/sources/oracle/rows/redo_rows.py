@@ -94,6 +94,7 @@ class TableRows:
 
     def forget(self) -> None:
         """Rows of a table that failed."""
+        self.last_scn = 0  # of the commit of the last one
         self._runs: list[RedoRun] = []
         self._ordinals: list[Places] = []
         self.rows = self.bytes = 0
@@ -104,6 +105,7 @@ class TableRows:
         self._runs.append(run)
         self._ordinals.append(ordinals)
         self.rows += len(ordinals)
+        self.last_scn = int(run.scns[-1])
         self.bytes += len(run.data)
 
     def take(self) -> pa.RecordBatch:
@@ -119,7 +121,9 @@ class TableRows:
         whole = RedoRun(data, bounds[:-1], bounds[1:], *stamps)
         ordinals = np.concatenate(self._ordinals)
         self.zero_dates, self.undecodable = 0, []
+        last_scn = self.last_scn
         self.forget()
+        self.last_scn = last_scn
         try:
             return self._batch(whole, ordinals)
         except TableError:

@@ -40,7 +40,7 @@ class DdlEffects:
             case parser.DropTable():
                 self._drop(table, text)
             case parser.TruncateTable():
-                registry.lost.discard(table)
+                registry.lost.pop(table, None)
                 if registry.wants(table) and table in registry.known:
                     self._outlet.emit(Ddl.TRUNCATE_TABLE, table, statement=text)
             case parser.RenameTable(new):
@@ -48,7 +48,7 @@ class DdlEffects:
             case parser.ReturnedTable():
                 self._arrive(table)
             case parser.AlterTable():
-                registry.lost.discard(table)
+                registry.lost.pop(table, None)
                 if registry.wants(table) and table in registry.known:
                     self._alter(table, statement, text)
 
@@ -88,11 +88,11 @@ class DdlEffects:
             return
         del registry.known[old]
         registry.revive(new)
-        registry.lost.discard(old)
+        registry.lost.pop(old, None)
         registry.known[new] = replace(schema, table=new)
         self._outlet.emit(Ddl.RENAME_TABLE, old, registry.known[new], new=new, statement=text)
         if lost:
-            registry.reload(new)
+            registry.reload(new, 0)
 
     def _alter(self, table: TableId, statement: parser.AlterTable, text: str) -> None:
         registry = self._registry
@@ -101,8 +101,7 @@ class DdlEffects:
             registry.skip(table, described)
             return
         if described is None or described.schema.is_another(old):
-            registry.lost.add(table)  # gone by now, and the log will say so: rows up to there are none that are needed
-            return
+            return  # gone by now, and the log will say so
         reload = self._reload(old, described, statement)
         told = statement.added or statement.dropped or statement.renamed
         if described.schema == old and not reload and not told:

@@ -12,6 +12,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import IO
 
 import numpy as np
@@ -160,3 +161,54 @@ class OpenTransactions:
             one.close()
         self._open.clear()
         self._bytes = 0
+
+
+class CommittedTransactions:
+    """The same where LogMiner gives committed transactions only, one after the other.
+
+    Rows that undo others come here, too: a transaction is handed on when its last row is known.
+    """
+
+    def __init__(self, most: int) -> None:
+        """most: bytes that are kept in memory (invariant 9)."""
+        self._most, self._last = most, _Transaction(0)
+        self._xid = 0
+
+    def feed(self, frame: RedoFrame) -> Iterator[RedoFrame]:
+        """All transactions but the last one of the frame, which may go on in the next."""
+        begins = [0, *(np.flatnonzero(np.diff(frame.xids)) + 1).tolist()]
+        if int(frame.xids[0]) != self._xid:
+            yield from self.end()
+        elif len(begins) > 1:
+            self._last.add(frame.at(slice(0, begins[1])))
+            yield from self.end()
+            begins = begins[1:]
+        yield from self._whole(frame, begins)
+        self._xid = int(frame.xids[-1])
+        self._last.add(frame.at(slice(begins[-1], None)))
+        if self._last.bytes > self._most:
+            self._last.spill()
+
+    @staticmethod
+    def _whole(frame: RedoFrame, begins: list[int]) -> Iterator[RedoFrame]:
+        """Those from begins[0] to begins[-1]."""
+        if begins[0] == begins[-1]:
+            return
+        if not frame.undone[begins[0] : begins[-1]].any():
+            yield frame.at(slice(begins[0], begins[-1]))
+            return
+        for begin, end in pairwise(begins):
+            transaction = _Transaction(0)
+            transaction.add(frame.at(slice(begin, end)))
+            yield from transaction.rows()
+
+    def end(self) -> Iterator[RedoFrame]:
+        """The last one, too: there is no more of it."""
+        last, self._last, self._xid = self._last, _Transaction(0), 0
+        yield from last.rows()
+        last.close()
+
+    def close(self) -> None:
+        """Forget it."""
+        self._last.close()
+        self._last, self._xid = _Transaction(0), 0

@@ -27,7 +27,7 @@ from replicator.sources.oracle.config import Committed, OracleConfig
 from replicator.sources.oracle.connection import Connection, close, connect, read_rows
 from replicator.sources.oracle.offset import ScnOffset
 from replicator.sources.oracle.stream.mining_session import MiningSession
-from replicator.sources.oracle.stream.open_transactions import OpenTransactions
+from replicator.sources.oracle.stream.open_transactions import CommittedTransactions, OpenTransactions
 from replicator.sources.oracle.stream.redo_frame import RedoFrame
 from replicator.sources.oracle.stream.transaction_assembler import TransactionAssembler
 from replicator.sources.oracle.watermark import WatermarkTable
@@ -48,6 +48,8 @@ class LogMinerReader(LogReader):
         self._session: MiningSession | None = None
         self._control: Connection | None = None
         self._open = OpenTransactions(options.batch_bytes)
+        self._grouped = CommittedTransactions(options.batch_bytes)
+        self._low = 0
         self._closed = threading.Event()
         self._assembler: TransactionAssembler | None = None
         self._tables = TableSet()
@@ -62,7 +64,7 @@ class LogMinerReader(LogReader):
         self._control = connect(self._config)
         start = recognised(session.connection, start, self._config.where)
         assembler = self._assembler = TransactionAssembler(
-            tables, schemas, self._options, start, self._marks, self._describe
+            tables, schemas, self._options, start, self._marks, self._describe, self._now
         )
         try:
             while not self._closed.is_set():
@@ -85,13 +87,12 @@ class LogMinerReader(LogReader):
             yield Heartbeat(assembler.boundary, None if found is None else _EPOCH + timedelta(microseconds=now))
             return
         beat = time.monotonic()
-        for frame in session.mine(found, self._owners(assembler), done.scn):
-            for part in self._committed(frame, done.scn):
+        for part in self._committed(session.mine(found, self._owners(assembler), done.scn), done.scn):
+            if part is not None:
                 assembler.feed(part, ahead)
-                del frame
-                for message in assembler.take_out():
-                    beat = time.monotonic()
-                    yield message
+            for message in assembler.take_out():
+                beat = time.monotonic()
+                yield message
             if time.monotonic() - beat > _BEAT:
                 beat = time.monotonic()
                 yield Heartbeat(None, None)
@@ -108,15 +109,18 @@ class LogMinerReader(LogReader):
         at = _EPOCH + timedelta(microseconds=now) if found.end == end else None
         yield Heartbeat(assembler.boundary, at if quiet else None)
 
-    def _committed(self, frame: RedoFrame, after: int) -> Iterator[RedoFrame]:
-        if self._config.committed is Committed.SERVER:
-            yield frame
-        else:
-            yield from self._open.feed(frame, after)
+    def _committed(self, frames: Iterator[RedoFrame], after: int) -> Iterator[RedoFrame | None]:
+        """Rows of whole transactions; None now and then where there are none."""
+        server = self._config.committed is Committed.SERVER
+        for frame in frames:
+            yield from self._grouped.feed(frame) if server else self._open.feed(frame, after)
+            yield None
+        if server:
+            yield from self._grouped.end()
 
     def _next_low(self, done: ScnOffset) -> int:
         """The first range begins where the oldest open transaction did, all others behind the one before."""
-        return getattr(self, "_low", 0) or done.low
+        return self._low or done.low
 
     def _owners(self, assembler: TransactionAssembler) -> set[str]:
         known = {table.database for table in (*self._tables.tables, *assembler.registry.known)}
@@ -125,6 +129,10 @@ class LogMinerReader(LogReader):
     def _flush(self, token: str) -> None:
         assert self._control is not None
         self._marks.flush(self._control, token)
+
+    def _now(self) -> int:
+        assert self._control is not None
+        return int(read_rows(self._control, "SELECT current_scn FROM v$database", self._config.where)[0][0])
 
     def _describe(self, table: TableId) -> TableDescription | TableError | None:
         for attempt in (1, 2):
@@ -152,6 +160,7 @@ class LogMinerReader(LogReader):
         """Ends the session; a `read` under way ends with SourceUnreachable."""
         self._closed.set()
         self._open.close()
+        self._grouped.close()
         self._low = 0
         session, self._session = self._session, None
         control, self._control = self._control, None

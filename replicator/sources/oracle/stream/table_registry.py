@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from replicator.errors import TableError
+from replicator.errors import EventUndecodable, TableError
 from replicator.model.change import Ddl, TableFailed
 from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
@@ -50,17 +50,19 @@ class LogTables:
     """Part of the assembler.
 
     known: schemas that hold at this place of the log.
-    lost: tables of which rows could not be read, because their definition is another by now: they are read again, with
-    all that the log has up to the statement that changed it.
+    lost: tables of which rows could not be read, because their definition is another by now, and the SCN at which that
+    was seen: they are read again, with all that the log has up to the statement that changed it, which lies before.
+    now: the server's SCN.
     """
 
     def __init__(
         self, outlet: Outlet, tables: TableSet, schemas: Mapping[TableId, TableSchema], options: ReadOptions,
-        describe: Describe,
+        describe: Describe, now: Callable[[], int],
     ) -> None:  # fmt: skip
-        self._outlet, self._tables, self._options, self.describe = outlet, tables, options, describe
+        self._outlet, self._tables, self._options = outlet, tables, options
+        self.describe, self._now = describe, now
         self.known = dict(schemas)
-        self.lost: set[TableId] = set()
+        self.lost: dict[TableId, int] = {}
         self.gathered: dict[TableId, TableRows] = {}
         self._targets: dict[Names, TableRows | None] = {}
         self._failed: set[TableId] = set()
@@ -92,7 +94,7 @@ class LogTables:
     def revive(self, table: TableId) -> None:
         """A table of that name is made again."""
         self._failed.discard(table)
-        self.lost.discard(table)
+        self.lost.pop(table, None)
 
     def forget(self, table: TableId) -> None:
         """Look at its definition again before its next row; rows that were gathered are handed on before."""
@@ -135,11 +137,18 @@ class LogTables:
         self._outlet.emit(Ddl.ALTER_TABLE if known else Ddl.CREATE_TABLE, table, described.schema, reload=True)
         return self._gathering(table, table)
 
-    def reload(self, table: TableId) -> None:
-        """Rows of it cannot be read: as the catalog has it now, it is read again."""
-        if table in self.lost:
+    def reload(self, table: TableId, scn: int) -> None:
+        """A row of it, of this SCN, cannot be read: as the catalog has it now, it is read again.
+
+        No statement explains a row that comes later than that: the table fails.
+        """
+        if scn <= self.lost.get(table, -1):
             return
-        self.lost.add(table)
+        if table in self.lost:
+            message = f"LogMiner cannot show a change of {table}, and no statement in the log explains why."
+            self.fail(table, EventUndecodable(message, table=str(table)))
+            return
+        self.lost[table] = self._now()
         described = self.describe(table)
         if described is None:
             return  # it is gone by now, and the log will say so
@@ -171,7 +180,7 @@ class LogTables:
         if layout is None:
             if table in self.lost:
                 return None
-            self.reload(table)
+            self.reload(table, 0)
             return self.gathered.get(table) or (self._gathering(table, present) if self.wants(table) else None)
         self._outlet.flush()
         options = self._options

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -51,10 +51,12 @@ class TransactionAssembler:
         start: ScnOffset,
         marks: WatermarkTable,
         describe: Describe,
+        now: Callable[[], int],
     ) -> None:
+        """describe: as the catalog has a table now; now: the server's SCN."""
         self.out: list[LogMessage] = []
         self.boundary = start
-        self.registry = LogTables(self, tables, schemas, options, describe)
+        self.registry = LogTables(self, tables, schemas, options, describe, now)
         self._effects = DdlEffects(self, self.registry, tables)
         self._options, self._marks = options, marks
         self._mark_names = (marks.table.database, marks.table.name)
@@ -174,10 +176,14 @@ class TransactionAssembler:
         elif owner == UNKNOWN or name.startswith(_OBJECT):
             table = self.registry.of_object(name.removeprefix(_OBJECT).strip())
             if table is not None and self.registry.wants(table):
-                self.registry.reload(table)
-        elif operation == UNSUPPORTED or frame.invalid[row]:
+                self.registry.reload(table, int(frame.scns[row]))
+        else:
             table = TableId(owner, name)
-            if self.registry.wants(table) and self.registry.target((owner, name)) is not None:
+            if not self.registry.wants(table) or table not in self.registry.known:
+                return
+            if operation != UNSUPPORTED:  # of another definition than that in the catalog
+                self.registry.reload(table, int(frame.scns[row]))
+            else:
                 message = f"LogMiner cannot show a change of {table}."
                 self.registry.fail(table, EventUndecodable(message, remedy="Exclude the table from the replicator."))
 
@@ -211,7 +217,7 @@ class TransactionAssembler:
             try:
                 data = rows.take()
             except TableError as error:
-                if table in self.registry.lost:
+                if rows.last_scn <= self.registry.lost.get(table, -1):
                     continue
                 drifted = isinstance(error, EventUndecodable | RowImageIncomplete) and self.registry.changed_since(rows)
                 again += [table] * drifted
@@ -224,7 +230,7 @@ class TransactionAssembler:
         for table, error in failed:
             self.registry.skip(table, error)
         for table in again:
-            self.registry.reload(table)
+            self.registry.reload(table, self.boundary.scn)
 
     def emit(  # noqa: PLR0913 - see Outlet
         self,
