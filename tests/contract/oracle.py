@@ -93,9 +93,14 @@ class OraclePlace(Place):
         with self.session.cursor() as cursor:
             several = _VALUES.fullmatch(statement)
             rows = rows_of(several[2]) if several else []
-            if len(rows) > MANY:
-                values = [(int(number), text[1:-1]) for number, text in rows]
-                cursor.executemany(f"{statement.partition(' VALUES ')[0]} VALUES (:1, :2)", values)
+            if len(rows) > MANY:  # the contract's many are (n, 'row n')
+                first = int(rows[0][0]) - 1
+                assert rows[-1] == [str(first + len(rows)), f"'row {first + len(rows)}'"]
+                table = statement.partition(" VALUES ")[0]
+                cursor.execute(
+                    f"{table} SELECT LEVEL + {first}, 'row ' || (LEVEL + {first}) FROM dual"
+                    f" CONNECT BY LEVEL <= {len(rows)}"
+                )
                 return
             for one in rows and several and [f"{several[1]} VALUES ({', '.join(row)})" for row in rows] or [statement]:
                 cursor.execute(one)

@@ -75,7 +75,7 @@ _REMEDIES = {
     1435: "Correct the pluggable database of the connection.",
     65054: "ALTER PLUGGABLE DATABASE ALL OPEN;",
     28000: "ALTER USER tidemark ACCOUNT UNLOCK;",
-    28001: "ALTER USER tidemark IDENTIFIED BY \"a new password\"; and correct the password of the connection.",
+    28001: 'ALTER USER tidemark IDENTIFIED BY "a new password"; and correct the password of the connection.',
 }
 _MISCONFIGURED = frozenset({1109, 65011, 65054, 1435, 12514, 12505, 1219, 1033, 16000, 16403, 1325, 44609, 1354})
 
@@ -173,7 +173,9 @@ def tidemark_error(error: BaseException, where: str | TableId) -> TidemarkError:
     code = error_code(error)
     lines = str(getattr(error.args[0] if error.args else "", "message", None) or error).strip().splitlines()
     reason = f"{_first(lines) or type(error).__name__}"
-    of_session = not code or code in _LOGIN or code in {28, 1012, 2396, 3113, 3114, 3135, 12537, 12547, 12570, 1089, 1090}
+    of_session = (
+        not code or code in _LOGIN or code in {28, 1012, 2396, 3113, 3114, 3135, 12537, 12547, 12570, 1089, 1090}
+    )
     found = _of_table(code, reason, where) if isinstance(where, TableId) and not of_session else None
     found = found or _of_source(code, reason, where, session=of_session)
     found.of_server = bool(code)

@@ -20,9 +20,7 @@ DEFAULT_PORT = 1521
 BATCH_ROWS = 2_000
 KEYS_AT_ONCE = 200
 CATALOG = TablePair("SYS", "ALL_TABLES", "", "")
-SESSION = (
-    "ALTER SESSION SET NLS_NUMERIC_CHARACTERS = '.,' NLS_SORT = BINARY NLS_COMP = BINARY TIME_ZONE = '+00:00'"
-)
+SESSION = "ALTER SESSION SET NLS_NUMERIC_CHARACTERS = '.,' NLS_SORT = BINARY NLS_COMP = BINARY TIME_ZONE = '+00:00'"
 TABLES = (
     "SELECT t.owner, t.table_name FROM all_tables t JOIN all_users u ON u.username = t.owner"
     " WHERE u.oracle_maintained = 'N' AND t.temporary = 'N' AND t.nested = 'NO' AND t.dropped = 'NO'"

@@ -158,7 +158,7 @@ def _where(row: Values, pen: random.Random) -> str:
 
 def statement(verb: str, before: Values | None, after: Values | None, pen: random.Random) -> str:
     """INSERT, UPDATE (SET has what changed) or DELETE."""
-    table, end = f'{_name(TABLE.database)}.{_name(TABLE.name)}', pen.choice(("", ";"))
+    table, end = f"{_name(TABLE.database)}.{_name(TABLE.name)}", pen.choice(("", ";"))
     if verb == "insert":
         assert after is not None
         columns = ",".join(_name(column) for column in (*NAMES, "LEFT_OUT"))

@@ -146,9 +146,7 @@ class OracleCatalog:
         _check_names(table, definitions)
         key, _ = _choose_key(keys, rows)
         key = key if set(key) <= {one.name for one in definitions} else ()
-        columns = tuple(
-            column_of(one, table, zero_dates=self._zero_dates, key=one.name in key) for one in definitions
-        )
+        columns = tuple(column_of(one, table, zero_dates=self._zero_dates, key=one.name in key) for one in definitions)
         value_types = tuple(value_type(one, table, zero_dates=self._zero_dates) for one in definitions)
         schema = TableSchema(table, columns, key, identity=identity, comment=comment)
         return TableDescription(schema, definitions, value_types, tuple(row[0] for row in stored), logged)

@@ -131,6 +131,5 @@ def select_key(description: TableDescription) -> str:
 def read_key(description: TableDescription, row: Sequence[object]) -> tuple[str, ...]:
     """One row of `select_key` as literals."""
     return tuple(
-        key_literal(*description.place(name), str(text))
-        for name, text in zip(description.schema.key, row, strict=True)
+        key_literal(*description.place(name), str(text)) for name, text in zip(description.schema.key, row, strict=True)
     )

@@ -222,7 +222,9 @@ def flashback(server: Server, tables: TableSet | None) -> CheckFinding:
     if not refused:
         return ok("The user may read the selected tables as of an SCN.")
     grants = " ".join(f"GRANT FLASHBACK ON {quoted(one.database, one.name)} TO {server.account};" for one in refused)
-    return failed(f"The user may not read {_named(refused)} as of an SCN.", f"{grants} -- or: GRANT FLASHBACK ANY TABLE")
+    return failed(
+        f"The user may not read {_named(refused)} as of an SCN.", f"{grants} -- or: GRANT FLASHBACK ANY TABLE"
+    )
 
 
 def _named(tables: list[TableId]) -> str:

@@ -17,7 +17,18 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _NO_COLUMN = frozenset(
-    {"CONSTRAINT", "PRIMARY", "UNIQUE", "FOREIGN", "CHECK", "SUPPLEMENTAL", "PARTITION", "SUBPARTITION", "PERIOD", "SCOPE"}
+    {
+        "CONSTRAINT",
+        "PRIMARY",
+        "UNIQUE",
+        "FOREIGN",
+        "CHECK",
+        "SUPPLEMENTAL",
+        "PARTITION",
+        "SUBPARTITION",
+        "PERIOD",
+        "SCOPE",
+    }
     | {"OVERFLOW", "REF"}
 )
 _UNSEEN = frozenset({"TRUNCATE", "EXCHANGE", "DROP"})  # of a partition: rows that the log does not show
@@ -158,7 +169,9 @@ def _alter(tokens: Sequence[_Token]) -> Statement | None:
     return AlterTable(tuple(added), tuple(dropped), renamed, fills, unseen)
 
 
-_VERBS = frozenset({"ADD", "DROP", "MODIFY", "RENAME", "TRUNCATE", "EXCHANGE", "SET", "MOVE", "SPLIT", "MERGE", "SHRINK"})
+_VERBS = frozenset(
+    {"ADD", "DROP", "MODIFY", "RENAME", "TRUNCATE", "EXCHANGE", "SET", "MOVE", "SPLIT", "MERGE", "SHRINK"}
+)
 
 
 def _clauses(tokens: Sequence[_Token]) -> Iterator[tuple[str, list[_Token]]]:

@@ -30,7 +30,9 @@ def _word(text: str) -> np.ndarray:
 _INSERT, _INTO, _VALUES, _DELETE, _FROM = map(_word, ("insert", "into", "values", "delete", "from"))
 _UPDATE, _SET, _WHERE, _AND, _IS, _NULL = map(_word, ("update", "set", "where", "and", "is", "null"))
 _ROWID, _UNSUPPORTED, _TYPE = map(_word, ("rowid", "unsupported", "type"))
-_CALLS = _word("unistr|to_date|to_timestamp|to_timestamp_tz|hextoraw|to_dsinterval|to_yminterval|empty_clob|empty_blob|")
+_CALLS = _word(
+    "unistr|to_date|to_timestamp|to_timestamp_tz|hextoraw|to_dsinterval|to_yminterval|empty_clob|empty_blob|"
+)
 _CALLED = np.array([UNISTR, DATE, MOMENT, ZONED, HEX, DAYS, MONTHS, EMPTY_LOB, EMPTY_LOB], np.uint8)
 
 
@@ -170,8 +172,10 @@ def _value(data, at, end):  # type: ignore[no-untyped-def]
     while at + 1 < end and data[at] == 124 and data[at + 1] == 124:
         joined = True
         at, text, size, other = _literal(data, _blanks(data, at + 2, end), end)
-        if other == BROKEN or not (kind == TEXT or kind == ESCAPED or kind == UNISTR) or not (
-            other == TEXT or other == ESCAPED or other == UNISTR
+        if (
+            other == BROKEN
+            or not (kind == TEXT or kind == ESCAPED or kind == UNISTR)
+            or not (other == TEXT or other == ESCAPED or other == UNISTR)
         ):
             return at, at, np.int64(0), np.int64(BROKEN)
         last = at
@@ -308,7 +312,14 @@ def _after_table(data, at, end):  # type: ignore[no-untyped-def]
 
 @kernel(
     numba.int64(
-        _BYTES, _PLACES, _BYTES, _PLACES, numba.int64[:, ::1], numba.int64[:, ::1], numba.uint8[:, ::1], numba.uint8[::1]
+        _BYTES,
+        _PLACES,
+        _BYTES,
+        _PLACES,
+        numba.int64[:, ::1],
+        numba.int64[:, ::1],
+        numba.uint8[:, ::1],
+        numba.uint8[::1],
     )
 )
 def split_redo(data, bounds, names, name_bounds, places, sizes, kinds, found):  # type: ignore[no-untyped-def]
@@ -341,9 +352,7 @@ def split_redo(data, bounds, names, name_bounds, places, sizes, kinds, found):  
             at = _after_table(data, at, end) if at >= 0 else at
             at = _after_word(data, at, end, _WHERE) if at >= 0 else at
             if at >= 0:
-                at, what = _assignments(
-                    data, at, end, row, names, name_bounds, columns, places, sizes, kinds, True
-                )
+                at, what = _assignments(data, at, end, row, names, name_bounds, columns, places, sizes, kinds, True)
         elif first == 117:
             at = _after_word(data, begin, end, _UPDATE)
             at = _after_table(data, at, end) if at >= 0 else at

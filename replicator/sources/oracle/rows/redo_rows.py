@@ -158,7 +158,9 @@ class TableRows:
             if column.name in self.layout.schema.key:
                 for side, one in enumerate(found):
                     if cells.kinds[side][self._places[place]][0] != ABSENT:
-                        one[column.name] = self._converters[place].convert(cells.of(side, self._places[place]))[0].as_py()
+                        one[column.name] = (
+                            self._converters[place].convert(cells.of(side, self._places[place]))[0].as_py()
+                        )
         return [one for one in found if one]
 
     def _split(self, run: RedoRun) -> _Split:
@@ -224,7 +226,9 @@ class _Split(NamedTuple):
         """side: 0 after the change, 1 before it."""
         if column < 0:
             count = self.kinds.shape[1]
-            return _SideCells(self.data, np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.uint8))
+            return _SideCells(
+                self.data, np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.uint8)
+            )
         at = side * self.columns + column
         return _SideCells(self.data, self.places[at], self.sizes[at], self.kinds[at])
 
@@ -257,4 +261,3 @@ def xid_text(number: int) -> str:
     data = number.to_bytes(8, "little", signed=True)
     parts = (data[:2], data[2:4], data[4:])
     return ".".join(str(int.from_bytes(part, "little")) for part in parts)
-

@@ -73,7 +73,9 @@ class MiningSession:
         try:
             self._start(found)
             with translated(self._where):
-                batches = self.connection.fetch_df_batches(self._query(owners, after), size=FETCH_ROWS, fetch_decimals=True)
+                batches = self.connection.fetch_df_batches(
+                    self._query(owners, after), size=FETCH_ROWS, fetch_decimals=True
+                )
                 iterator = iter(batches)
             mined = frames(_translated(iterator, self._where))
             yield from mined

@@ -95,7 +95,9 @@ def _joined(table: pa.Table, cut: Mask) -> RedoFrame:
     bounds = [*firsts.tolist(), len(texts)]
     whole = ["".join(texts[begin:end]) for begin, end in zip(bounds, bounds[1:], strict=False)]
     rows = table.take(pa.array(firsts))
-    return _frame(rows.set_column(12, table.schema.field(12).with_type(pa.large_string()), pa.array(whole, pa.large_string())))
+    return _frame(
+        rows.set_column(12, table.schema.field(12).with_type(pa.large_string()), pa.array(whole, pa.large_string()))
+    )
 
 
 def _frame(table: pa.Table) -> RedoFrame:

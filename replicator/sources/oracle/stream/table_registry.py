@@ -191,7 +191,9 @@ class LogTables:
 
 def layout_for(schema: TableSchema, described: TableDescription) -> TableLayout | None:
     """How statements of a table are read under a schema; None where it has columns that the table does not."""
-    present = dict(zip(described.schema.names, zip(described.schema.columns, described.value_types, strict=True), strict=True))
+    present = dict(
+        zip(described.schema.names, zip(described.schema.columns, described.value_types, strict=True), strict=True)
+    )
     types = []
     for column in schema.columns:
         if column.name not in present or present[column.name][0].type != column.type:

@@ -259,9 +259,7 @@ class TransactionAssembler:
 
 
 def _run(frame: RedoFrame) -> RedoRun:
-    return RedoRun(
-        frame.data, frame.begins, frame.ends, frame.operations, frame.xids, frame.commit_scns, frame.times
-    )
+    return RedoRun(frame.data, frame.begins, frame.ends, frame.operations, frame.xids, frame.commit_scns, frame.times)
 
 
 def _mark_rows(table: TableId) -> TableRows:
