@@ -12,7 +12,7 @@ CHARACTERS = ("VARCHAR2", "NVARCHAR2", "CHAR", "NCHAR")
 TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP WITH LOCAL TIME ZONE")
 ZONES = ("+00:00", "-03:30", "+14:00", "-12:00", "+05:45")
 _LETTERS = "aZé ßñЖ表🎈\u0301İ'"
-_MIXED = ("x", "O''Brien", " leading", "trailing ", "a;b", "NULL", "--", "&amp", "tab", "line", "\"", "%s", ":1", "{}")
+_MIXED = ("x", "O''Brien", " leading", "trailing ", "a;b", "NULL", "--", "&amp", "tab", "line", '"', "%s", ":1", "{}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,9 @@ def _number(pen: Pen, kind: OracleKind) -> str:
 
 def _binary(pen: Pen, kind: OracleKind) -> str:
     letter = "f" if kind.name == "BINARY_FLOAT" else "d"
-    return pen.choice(("0", "1.5", "-2.25", "3.4e30", "-1e-30", f"{pen.uniform(-1e6, 1e6):.6g}")).replace("+", "") + letter
+    return (
+        pen.choice(("0", "1.5", "-2.25", "3.4e30", "-1e-30", f"{pen.uniform(-1e6, 1e6):.6g}")).replace("+", "") + letter
+    )
 
 
 def _float(pen: Pen, kind: OracleKind) -> str:

@@ -25,7 +25,12 @@ def quoted(name: str) -> str:
 
 def declared(column: ColumnModel) -> str:
     """As in CREATE TABLE, after the name: a default stands before constraints."""
-    words = [column.kind.declared(), column.extra, "" if column.nullable else "NOT NULL", "UNIQUE" if column.unique else ""]
+    words = [
+        column.kind.declared(),
+        column.extra,
+        "" if column.nullable else "NOT NULL",
+        "UNIQUE" if column.unique else "",
+    ]
     return " ".join(word for word in words if word)
 
 

@@ -14,7 +14,19 @@ if TYPE_CHECKING:
     from testing.servers.oracle.engine.definitions import Definitions
 
 _PASSWORD = re.compile(r"(IDENTIFIED\s+BY\s+)(\"[^\"]*\"|\S+)", re.IGNORECASE)
-ON_OBJECTS = ("SELECT", "INSERT", "UPDATE", "DELETE", "FLASHBACK", "READ", "ALTER", "INDEX", "REFERENCES", "EXECUTE", "ALL")
+ON_OBJECTS = (
+    "SELECT",
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "FLASHBACK",
+    "READ",
+    "ALTER",
+    "INDEX",
+    "REFERENCES",
+    "EXECUTE",
+    "ALL",
+)
 
 
 class Accounts:

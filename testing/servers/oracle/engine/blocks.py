@@ -175,9 +175,7 @@ def _start(session: Session, given: dict[str, Value]) -> None:
         raise unsupported(f"START_LOGMNR with {unknown}")
     if any(given.get(one) for one in ("STARTTIME", "ENDTIME", "DICTFILENAME")):
         raise unsupported("START_LOGMNR by time or with a dictionary's file")
-    session.miner.start(
-        int(given.get("STARTSCN") or 0), int(given.get("ENDSCN") or 0), int(given.get("OPTIONS") or 0)
-    )
+    session.miner.start(int(given.get("STARTSCN") or 0), int(given.get("ENDSCN") or 0), int(given.get("OPTIONS") or 0))
 
 
 def _end(session: Session, given: dict[str, Value]) -> None:

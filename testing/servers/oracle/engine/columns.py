@@ -89,7 +89,9 @@ class Columns:
             column = self.table.column(name)
             if words.take("DEFAULT"):
                 words.take("ON", "NULL")
-                text = words.until(",", "NOT", "NULL", "CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "REFERENCES", "ENABLE")
+                text = words.until(
+                    ",", "NOT", "NULL", "CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "REFERENCES", "ENABLE"
+                )
                 text = text or words.until(",") or "NULL"
                 if text == "NULL" and words.peek() == "NULL":
                     words.at += 1
@@ -159,7 +161,9 @@ class Columns:
     def _ids(self, names: Sequence[str]) -> tuple[int, ...]:
         return tuple(self.table.column(one).id for one in names)
 
-    def _constraint(self, given: str, kind: str, ids: tuple[int, ...], physical: str | None = None, **more: Any) -> Constraint:
+    def _constraint(
+        self, given: str, kind: str, ids: tuple[int, ...], physical: str | None = None, **more: Any
+    ) -> Constraint:
         number = self._catalog.number()
         name = given or f"SYS_C{number:07}"
         if any(one.name == name for table, one in self._catalog.constraints() if table.owner == self.table.owner):
@@ -198,7 +202,9 @@ class Columns:
     def _reference(self, given: str, ids: tuple[int, ...]) -> None:
         words = self._words
         owner, name = words.qualified(self._all.session.schema)
-        parent = self.table if (owner, name) == (self.table.owner, self.table.name) else self._catalog.table(owner, name)
+        parent = (
+            self.table if (owner, name) == (self.table.owner, self.table.name) else self._catalog.table(owner, name)
+        )
         target = parent.key.columns if parent.key else ()
         if words.peek() == "(":
             target = tuple(parent.column(one).id for one in words.names())
@@ -218,7 +224,8 @@ class Columns:
 
     def drop_constraint(self, one: Constraint) -> None:
         if one.kind in "PU" and any(
-            other.kind == "R" and other.target == (self.table.owner, one.name) for _, other in self._catalog.constraints()
+            other.kind == "R" and other.target == (self.table.owner, one.name)
+            for _, other in self._catalog.constraints()
         ):
             raise OracleError(2273)
         rest = tuple(other for other in self.table.constraints if other != one)
@@ -357,7 +364,11 @@ class Columns:
         rows = self._all.behind.execute(f"SELECT count(c{column.id}) FROM {self.table.rows}").fetchone()
         filled = bool(rows and rows[0])
         if kind.name != old.name:
-            if filled and not {kind.name, old.name} <= {"VARCHAR2", "CHAR"} and (old.name, kind.name) != ("DATE", "TIMESTAMP"):
+            if (
+                filled
+                and not {kind.name, old.name} <= {"VARCHAR2", "CHAR"}
+                and (old.name, kind.name) != ("DATE", "TIMESTAMP")
+            ):
                 raise OracleError(1439)
             if (old.name, kind.name) == ("DATE", "TIMESTAMP"):
                 raise unsupported("DATE to TIMESTAMP")
@@ -365,7 +376,9 @@ class Columns:
                 using = f"c{column.id}::text::{kind.postgres}"
                 self._waiting.append(f"ALTER TABLE {name} ALTER COLUMN c{column.id} TYPE {kind.postgres} USING {using}")
         elif kind.name in (*TO_TEXT, "RAW") and kind.length < old.length and filled:
-            longest = self._all.behind.execute(f"SELECT max(length(c{column.id}::text)) FROM {self.table.rows}").fetchone()
+            longest = self._all.behind.execute(
+                f"SELECT max(length(c{column.id}::text)) FROM {self.table.rows}"
+            ).fetchone()
             if longest and longest[0] > kind.length:
                 raise OracleError(1441)
         elif kind.name == "NUMBER" and filled and _narrower(kind, old):

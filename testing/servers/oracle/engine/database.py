@@ -56,7 +56,9 @@ class Database:
     def _open(self, password: str) -> None:
         with psycopg.connect(f"{self._dsn} dbname=postgres", autocommit=True) as server:
             if not server.execute("SELECT 1 FROM pg_database WHERE datname = %s", (NAME,)).fetchone():
-                server.execute(f"CREATE DATABASE {NAME} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C.UTF-8'")
+                server.execute(
+                    f"CREATE DATABASE {NAME} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C.UTF-8'"
+                )
         with closing(self.connect()) as behind:
             behind.execute((Path(__file__).parent / "functions.sql").read_bytes())
             found = behind.execute("SELECT doc FROM ora.catalog").fetchone()

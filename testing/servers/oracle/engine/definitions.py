@@ -97,7 +97,7 @@ class Definitions:
         found = self.catalog.table(*self.words.qualified(self.session.schema))
         account = self.session.account
         if found.owner != account.name and not account.has(privilege):
-            self.catalog.check(account, found, privilege.split()[0])
+            self.catalog.check(account, found, privilege.split(maxsplit=1)[0])
         self.changed = found
         return found
 
@@ -200,7 +200,10 @@ class Definitions:
         table = self.table("DROP ANY TABLE")
         self.words.until()
         own = {(table.owner, one.name) for one in table.constraints}
-        if any(one.kind == "R" and one.target in own and child.obj != table.obj for child, one in self.catalog.constraints()):
+        if any(
+            one.kind == "R" and one.target in own and child.obj != table.obj
+            for child, one in self.catalog.constraints()
+        ):
             raise OracleError(2266)
         self.behind.execute(f"TRUNCATE {table.rows}")
         self.behind.execute(f"TRUNCATE {table.history}")
@@ -227,7 +230,9 @@ class Definitions:
         owner, name = words.qualified(self.session.schema)
         words.need("ON")
         table = self.table("INDEX ANY TABLE")
-        if any(one.name == name for known in self.catalog.tables.values() if known.owner == owner for one in known.indexes):
+        if any(
+            one.name == name for known in self.catalog.tables.values() if known.owner == owner for one in known.indexes
+        ):
             raise OracleError(955)
         words.need("(")
         columns = []

@@ -106,7 +106,9 @@ def _column(column: Column) -> Sequence[Any]:
     text = kind.name in ("VARCHAR2", "CHAR", "NVARCHAR2", "NCHAR")
     precision = kind.precision if kind.name in (*NUMBERS, "INTERVAL YEAR TO MONTH", "INTERVAL DAY TO SECOND") else None
     scale = kind.scale if kind.name not in ("FLOAT",) else None
-    charset = "NCHAR_CS" if kind.name.startswith("N") and (text or kind.name == "NCLOB") else "CHAR_CS" if text else None
+    charset = (
+        "NCHAR_CS" if kind.name.startswith("N") and (text or kind.name == "NCLOB") else "CHAR_CS" if text else None
+    )
     owner = kind.owner or ("SYS" if kind.name == "XMLTYPE" else None)
     length = kind.length if text else 0
     used = ("C" if kind.by_char else "B") if text else None
@@ -122,7 +124,9 @@ def _constraints(session: Session, prefix: str) -> Rows:
     for table in _tables(session, prefix):
         for one in table.constraints:
             target = one.target or (None, None)
-            index = next((index.name for index in table.indexes if one.kind in "PU" and index.columns == one.columns), None)
+            index = next(
+                (index.name for index in table.indexes if one.kind in "PU" and index.columns == one.columns), None
+            )
             yield (table.owner, one.name, one.kind, table.name, one.condition or None, *target,
                    one.delete_rule if one.kind == "R" else None, "ENABLED", "NOT DEFERRABLE", "IMMEDIATE", "VALIDATED",
                    "GENERATED NAME" if one.generated else "USER NAME", table.owner if index else None, index)  # fmt: skip
@@ -170,7 +174,20 @@ def _objects(session: Session, prefix: str) -> Rows:
         yield (table.owner, table.name, None, table.obj, table.data_obj, "TABLE", since, since, "VALID",
                "Y" if table.temporary else "N", "N", "N")  # fmt: skip
         for index in table.indexes:
-            yield table.owner, index.name, None, table.obj + 1, table.obj + 1, "INDEX", since, since, "VALID", "N", "N", "N"
+            yield (
+                table.owner,
+                index.name,
+                None,
+                table.obj + 1,
+                table.obj + 1,
+                "INDEX",
+                since,
+                since,
+                "VALID",
+                "N",
+                "N",
+                "N",
+            )
     for owner, name in session.database.catalog.types:
         yield owner, name, None, 1, None, "TYPE", since, since, "VALID", "N", "N", "N"
 
@@ -228,7 +245,10 @@ def _database(session: Session, prefix: str) -> Rows:
     with database.lock:
         logging, scn = database.catalog.database_logging, database.scn
         first = database.redo.logs[0]
-    yes = {one: "YES" if f"{one} KEY" in logging or one in logging else "NO" for one in ("MIN", "PRIMARY", "UNIQUE", "FOREIGN")}
+    yes = {
+        one: "YES" if f"{one} KEY" in logging or one in logging else "NO"
+        for one in ("MIN", "PRIMARY", "UNIQUE", "FOREIGN")
+    }
     implied = "IMPLICIT" if logging - {"MIN"} else "NO"
     yield (DBID, "ORCL", _day(first.since), RESETLOGS, _day(first.since), 0, "ARCHIVELOG",
            database.redo.current.first, "READ WRITE", "MAXIMUM PERFORMANCE", "PRIMARY", scn, "NO",
@@ -240,7 +260,20 @@ def _database(session: Session, prefix: str) -> Rows:
 def _instance(session: Session, prefix: str) -> Rows:
     del prefix
     since = _day(session.database.started)
-    yield 1, "orcl", "localhost", FULL_VERSION, FULL_VERSION, since, "OPEN", "NO", THREAD, "STARTED", "PRIMARY_INSTANCE", "EE"
+    yield (
+        1,
+        "orcl",
+        "localhost",
+        FULL_VERSION,
+        FULL_VERSION,
+        since,
+        "OPEN",
+        "NO",
+        THREAD,
+        "STARTED",
+        "PRIMARY_INSTANCE",
+        "EE",
+    )
 
 
 def _logs(session: Session, prefix: str) -> Rows:
@@ -280,7 +313,12 @@ def _transactions(session: Session, prefix: str) -> Rows:
 
 
 def _xid(xid: tuple[int, int, int]) -> str:
-    return "\\x" + xid[0].to_bytes(2, "little").hex() + xid[1].to_bytes(2, "little").hex() + xid[2].to_bytes(4, "little").hex()
+    return (
+        "\\x"
+        + xid[0].to_bytes(2, "little").hex()
+        + xid[1].to_bytes(2, "little").hex()
+        + xid[2].to_bytes(4, "little").hex()
+    )
 
 
 def _parameters(session: Session, prefix: str) -> Rows:
@@ -310,7 +348,18 @@ def _content(row: Row) -> Sequence[Any]:
 def _mined(session: Session, prefix: str) -> Rows:
     del prefix
     for at, (name, log) in enumerate(session.miner.files.items(), 1):
-        yield at, name, _day(log.since), _day(log.until or time.time()), DBID, "ORCL", THREAD, log.sequence, log.first, log.next
+        yield (
+            at,
+            name,
+            _day(log.since),
+            _day(log.until or time.time()),
+            DBID,
+            "ORCL",
+            THREAD,
+            log.sequence,
+            log.first,
+            log.next,
+        )
 
 
 def _none(session: Session, prefix: str) -> Rows:

@@ -14,7 +14,19 @@ from testing.servers.oracle.engine.dialect import PREFIX
 from testing.servers.oracle.engine.errors import OracleError, unsupported
 from testing.servers.oracle.engine.functions import FUNCTIONS, PACKAGES
 from testing.servers.oracle.engine.kinds import (
-    DATE, DATETIMES, INTERVALS, LOCAL, MONTHS, NUMBER, NUMBERS, ROWID, SECONDS, TEXT, TIMESTAMP, ZONED, ZONED_TIMESTAMP,
+    DATE,
+    DATETIMES,
+    INTERVALS,
+    LOCAL,
+    MONTHS,
+    NUMBER,
+    NUMBERS,
+    ROWID,
+    SECONDS,
+    TEXT,
+    TIMESTAMP,
+    ZONED,
+    ZONED_TIMESTAMP,
     Kind,
 )  # fmt: skip
 from testing.servers.oracle.engine.types import kind_of
@@ -71,7 +83,11 @@ class Session(Protocol):
 def quoted(text: str) -> str:
     if "\0" in text:
         raise unsupported("a zero character in a string")
-    return "'" + text.replace("'", "''") + "'" if "\\" not in text else "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+    return (
+        "'" + text.replace("'", "''") + "'"
+        if "\\" not in text
+        else "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+    )
 
 
 class Expressions:
@@ -106,7 +122,11 @@ class Expressions:
         """A CHAR is compared without its blanks with a literal or another CHAR only."""
         names = [side.kind.name if side.kind else "" for side in (one, other)]
         for at, (own, against) in enumerate(((one, other), (other, one))):
-            if names[at] in ("CHAR", "NCHAR") and names[1 - at] in ("VARCHAR2", "NVARCHAR2") and against.literal is None:
+            if (
+                names[at] in ("CHAR", "NCHAR")
+                and names[1 - at] in ("VARCHAR2", "NVARCHAR2")
+                and against.literal is None
+            ):
                 return (padded(one.sql), other.sql) if own is one else (one.sql, padded(other.sql))
         return (
             compared(one.sql, one.kind, other.kind, self.session.time_zone, one.literal),
@@ -151,7 +171,7 @@ class Expressions:
         level: Scope | None = scope
         while level is not None:
             for one in level.relations:
-                if prefix and prefix != one.name or owner and _name(owner) != one.owner:
+                if (prefix and prefix != one.name) or (owner and _name(owner) != one.owner):
                     continue
                 if name in one.columns:
                     column, kind = one.columns[name]
@@ -262,7 +282,10 @@ class Expressions:
     def _in(self, node: exp.In, scope: Scope) -> Typed:
         if query := node.args.get("query"):
             sql, kinds = self._query(query, scope)
-            own = [self.of(one, scope) for one in (node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this])]
+            own = [
+                self.of(one, scope)
+                for one in (node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this])
+            ]
             columns = [f"q{at}" for at in range(1, len(kinds) + 1)]
             pairs = [self.pair_of(a, Typed(f"i.{b}", k)) for a, b, k in zip(own, columns, kinds, strict=True)]
             left, right = (", ".join(side) for side in zip(*pairs, strict=True))
@@ -270,7 +293,9 @@ class Expressions:
         choices = []
         for one in node.expressions:
             left, right = (
-                self._tuples(node.this, one, scope) if isinstance(node.this, exp.Tuple) else self.pair(node.this, one, scope)
+                self._tuples(node.this, one, scope)
+                if isinstance(node.this, exp.Tuple)
+                else self.pair(node.this, one, scope)
             )
             choices.append(f"{left} = {right}")
         return _condition("(" + " OR ".join(choices) + ")")
@@ -314,7 +339,10 @@ class Expressions:
         if default := node.args.get("default"):
             results.append(self.of(default, scope))
         kind = next((one.kind for one in results if one.kind), None)
-        texts = [assigned(one.sql, one.kind, kind, self.session.time_zone, one.literal) if kind else one.sql for one in results]
+        texts = [
+            assigned(one.sql, one.kind, kind, self.session.time_zone, one.literal) if kind else one.sql
+            for one in results
+        ]
         whens = " ".join(f"WHEN {a} THEN {b}" for a, b in zip(conditions, texts, strict=False))
         tail = f" ELSE {texts[-1]}" if node.args.get("default") else ""
         return Typed(f"(CASE {whens}{tail} END)", kind)
@@ -336,7 +364,9 @@ class Expressions:
         words = [one.name.upper() if one is not None else "" for one in (first, last)]
         value = nls.interval(self.literal(node.this, scope), words[0], words[1])
         name = MONTHS if words[0] in ("YEAR", "MONTH") else SECONDS
-        return Typed(f"{value}::numeric" if value[0] != "-" else f"({value})::numeric", Kind(name, precision=2, scale=6))
+        return Typed(
+            f"{value}::numeric" if value[0] != "-" else f"({value})::numeric", Kind(name, precision=2, scale=6)
+        )
 
     def _function(self, node: exp.Anonymous, scope: Scope) -> Typed:
         name = str(node.this).upper()
@@ -346,7 +376,9 @@ class Expressions:
 
     def _package(self, node: exp.Dot, scope: Scope) -> Typed:
         inner = node.expression
-        name = f"{_name(node.this)}.{str(inner.this).upper() if isinstance(inner, exp.Anonymous) else inner.name.upper()}"
+        name = (
+            f"{_name(node.this)}.{str(inner.this).upper() if isinstance(inner, exp.Anonymous) else inner.name.upper()}"
+        )
         if name not in PACKAGES:
             raise OracleError(904, f'"{name}"')
         return PACKAGES[name](self, inner.expressions, scope)
@@ -406,7 +438,7 @@ def _text(value: str) -> Typed:
 
 
 def _negated(node: exp.Expr) -> bool:
-    """x NOT LIKE, NOT IN, NOT BETWEEN; the first has its ESCAPE around it."""
+    """X NOT LIKE, NOT IN, NOT BETWEEN; the first has its ESCAPE around it."""
     inner = node.this if isinstance(node, exp.Escape) else node
     return isinstance(inner, exp.Expr) and bool(inner.args.get("negate"))
 

@@ -12,7 +12,19 @@ from testing.servers.oracle.engine import nls
 from testing.servers.oracle.engine.coercions import assigned
 from testing.servers.oracle.engine.errors import OracleError, unsupported
 from testing.servers.oracle.engine.kinds import (
-    DATE, INTERVALS, LOCAL, MONTHS, NUMBER, NUMBERS, ROWID, SECONDS, TEXT, TIMESTAMP, ZONED, ZONED_TIMESTAMP, Kind,
+    DATE,
+    INTERVALS,
+    LOCAL,
+    MONTHS,
+    NUMBER,
+    NUMBERS,
+    ROWID,
+    SECONDS,
+    TEXT,
+    TIMESTAMP,
+    ZONED,
+    ZONED_TIMESTAMP,
+    Kind,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -54,7 +66,9 @@ def _first(template: str) -> Function:
     def made(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
         values = [me.of(one, scope) for one in nodes]
         kind = next((one.kind for one in values if one.kind), None)
-        texts = [assigned(one.sql, one.kind, kind, me.session.time_zone, one.literal) if kind else one.sql for one in values]
+        texts = [
+            assigned(one.sql, one.kind, kind, me.session.time_zone, one.literal) if kind else one.sql for one in values
+        ]
         return _typed(template.format(", ".join(texts), *texts), kind)
 
     return made
@@ -74,7 +88,9 @@ def _decode(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
         pairs, rest = pairs[:-1], pairs[-1]
     results = [me.of(one, scope) for one in (*pairs[1::2], *((rest,) if rest is not None else ()))]
     kind = next((one.kind for one in results if one.kind), None)
-    texts = [assigned(one.sql, one.kind, kind, me.session.time_zone, one.literal) if kind else one.sql for one in results]
+    texts = [
+        assigned(one.sql, one.kind, kind, me.session.time_zone, one.literal) if kind else one.sql for one in results
+    ]
     whens = ""
     for at, choice in enumerate(pairs[::2]):
         left, right = me.pair(nodes[0], choice, scope)
@@ -189,7 +205,9 @@ def _units(name: str) -> Function:
 
     def made(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
         unit = me.literal(nodes[1], scope).upper()
-        return _typed(f"round({me.assigned(nodes[0], scope, NUMBER)} * {sizes[unit]})", Kind(name, precision=9, scale=9))
+        return _typed(
+            f"round({me.assigned(nodes[0], scope, NUMBER)} * {sizes[unit]})", Kind(name, precision=9, scale=9)
+        )
 
     return made
 

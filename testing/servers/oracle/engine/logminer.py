@@ -80,7 +80,7 @@ class LogMiner:
         if last and last < first:
             raise OracleError(1281)
         logs = self._logs()
-        if first and first < logs[0].first or last and last > logs[-1].next:
+        if (first and first < logs[0].first) or (last and last > logs[-1].next):
             raise OracleError(1291)
         if any(one.sequence + 1 != after.sequence for one, after in zip(logs, logs[1:], strict=False)):
             raise OracleError(1291)
@@ -132,7 +132,9 @@ class LogMiner:
         if record.operation in words:
             yield replace(row, redo=words[record.operation] + style.end)
         elif record.operation == DDL:
-            text = replace(row, owner=record.owner or None, name=record.table or None, info="USER DDL (PlSql=0 RecDep=0)")
+            text = replace(
+                row, owner=record.owner or None, name=record.table or None, info="USER DDL (PlSql=0 RecDep=0)"
+            )
             yield from _split(text, record.text + style.end, None)
         else:
             yield from self._change(record, row, style)

@@ -1,5 +1,4 @@
-"""Datetimes and intervals in Oracle's format models (SQL Language Reference, "Format Models"), on the forms of `kinds`.
-"""
+"""Datetimes and intervals in Oracle's format models (SQL Language Reference, "Format Models"), on the forms of `kinds`."""
 
 from __future__ import annotations
 
@@ -191,7 +190,9 @@ def number_text(value: str) -> str:
     text = format(number, "f")
     if "." in text:
         text = text.rstrip("0").rstrip(".")
-    text = text.replace("-0.", "-.", 1) if text.startswith("-0.") else text.removeprefix("0") if text[:2] == "0." else text
+    text = (
+        text.replace("-0.", "-.", 1) if text.startswith("-0.") else text.removeprefix("0") if text[:2] == "0." else text
+    )
     if text in ("", "-"):
         return "0"
     if len(text.lstrip("-")) <= 40:

@@ -148,7 +148,9 @@ class Queries:
             sql += f" OFFSET ({self._expressions.of(offset.expression, scope).sql})::bigint"
         if fetch := node.args.get("limit"):
             options = fetch.args.get("limit_options")
-            if not isinstance(fetch, exp.Fetch) or options and (options.args.get("percent") or options.args.get("with_ties")):
+            if not isinstance(fetch, exp.Fetch) or (
+                options and (options.args.get("percent") or options.args.get("with_ties"))
+            ):
                 raise unsupported(fetch.sql("oracle"))
             count = fetch.args.get("count")
             limit = f"({self._expressions.of(count, scope).sql})::bigint" if count is not None else "1"
@@ -163,7 +165,7 @@ class Queries:
         columns: list[tuple[str, Kind | None]] = []
         for one in node.expressions:
             inner = one.this if isinstance(one, exp.Alias) else one
-            star = isinstance(inner, exp.Star) or isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)
+            star = isinstance(inner, exp.Star) or (isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star))
             if star:
                 wanted = _name(inner.args["table"]) if isinstance(inner, exp.Column) else ""
                 for relation in scope.relations:
@@ -190,7 +192,7 @@ class Queries:
             if isinstance(left, exp.Column) and left.name.upper() == "ROWNUM" and not left.this.quoted:
                 value = self._expressions.of(one.expression, scope).sql
                 less = {exp.LTE: "", exp.EQ: "", exp.LT: " - 1"}.get(type(one))
-                if less is None or isinstance(one, exp.EQ) and value != "1::numeric":
+                if less is None or (isinstance(one, exp.EQ) and value != "1::numeric"):
                     raise unsupported(one.sql("oracle"))
                 limit = f"(({value})::bigint{less})"
             else:
@@ -332,7 +334,11 @@ class Queries:
                 made.append(f"({names}) = (SELECT {', '.join(cells)} FROM ({sql}) AS s)")
                 continue
             column = table.column(_column(one.this))
-            value = "DEFAULT" if _default(one.expression) else self._expressions.assigned(one.expression, scope, column.kind)
+            value = (
+                "DEFAULT"
+                if _default(one.expression)
+                else self._expressions.assigned(one.expression, scope, column.kind)
+            )
             made.append(f"c{column.id} = {value}")
         return ", ".join(made)
 

@@ -187,10 +187,13 @@ class Session:
         if scn < table.defined:
             raise OracleError(1466)
         seconds = self.database.catalog.parameters.get("undo_retention")
-        if seconds is not None and self._behind.execute(
-            "SELECT 1 FROM ora.commits WHERE scn > $1 AND at < clock_timestamp() - $2 * interval '1 second' LIMIT 1",
-            (scn, int(seconds)),
-        ).fetchone():
+        if (
+            seconds is not None
+            and self._behind.execute(
+                "SELECT 1 FROM ora.commits WHERE scn > $1 AND at < clock_timestamp() - $2 * interval '1 second' LIMIT 1",
+                (scn, int(seconds)),
+            ).fetchone()
+        ):
             raise OracleError(1555)
         return scn
 
@@ -304,7 +307,9 @@ class Session:
             name = words.name()
             words.need("=")
             quoted_value = words.tokens[words.at][0] == "string" if not words.ended else False
-            value = words.string() if quoted_value else words.name() if not words.peek().isdigit() else str(words.integer())
+            value = (
+                words.string() if quoted_value else words.name() if not words.peek().isdigit() else str(words.integer())
+            )
             if name in FORMATS or name == "NLS_NUMERIC_CHARACTERS":
                 self.nls[name] = value
             elif name == "TIME_ZONE":

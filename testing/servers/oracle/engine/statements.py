@@ -54,7 +54,8 @@ def literal(kind: Kind, text: str | None, style: Style) -> str:
         units = text.encode("utf-16-be", "surrogatepass")
         codes = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]
         made = "".join(
-            "''" if one == 39 else "\\\\" if one == 92 else chr(one) if 32 <= one < 127 else f"\\{one:04X}" for one in codes
+            "''" if one == 39 else "\\\\" if one == 92 else chr(one) if 32 <= one < 127 else f"\\{one:04X}"
+            for one in codes
         )
         return f"UNISTR('{made}')"
     return quoted(_plain(kind, text, style))
@@ -165,10 +166,13 @@ class Statements:
     def _lob(self, column: Column, text: str) -> Iterator[tuple[int, str]]:
         letter = {"CLOB": "c", "NCLOB": "nc", "BLOB": "b"}[column.kind.name]
         conditions = [f"ROWID = '{self._row_id}'"]
-        yield SELECT_LOCATOR, (
-            f"DECLARE \n loc_c CLOB; \n buf_c VARCHAR2(6174); \n loc_b BLOB; \n buf_b RAW(6174); \n loc_nc NCLOB; \n"
-            f" buf_nc NVARCHAR2(6174); \nBEGIN\n select \"{column.name}\" into loc_{letter} from {self._target}"
-            f" where {' and '.join(conditions)} for update;"
+        yield (
+            SELECT_LOCATOR,
+            (
+                f"DECLARE \n loc_c CLOB; \n buf_c VARCHAR2(6174); \n loc_b BLOB; \n buf_b RAW(6174); \n loc_nc NCLOB; \n"
+                f' buf_nc NVARCHAR2(6174); \nBEGIN\n select "{column.name}" into loc_{letter} from {self._target}'
+                f" where {' and '.join(conditions)} for update;"
+            ),
         )
         data: Sequence[str] = [text[2:][at : at + 2 * PIECE] for at in range(0, len(text) - 2, 2 * PIECE)]
         if letter != "b":
@@ -179,7 +183,10 @@ class Statements:
         for piece in data:
             size = len(piece) // 2 if letter == "b" else len(piece)
             value = f"HEXTORAW('{piece}')" if letter == "b" else quoted(piece)
-            yield LOB_WRITE, f" buf_{letter} := {value}; \n dbms_lob.write(loc_{letter}, {size}, {at}, buf_{letter});\nEND;"
+            yield (
+                LOB_WRITE,
+                f" buf_{letter} := {value}; \n dbms_lob.write(loc_{letter}, {size}, {at}, buf_{letter});\nEND;",
+            )
             at += size
 
 

@@ -263,7 +263,7 @@ class Calls:
         binds = message.integer()
         message.skip("uuuuuu")
         defines = message.integer()
-        message.skip("iuuuiuii" "uiu" "uiuiu" "ui")
+        message.skip("iuuuiuiiuiuuiuiuui")
         sql = (message.sized() or b"").decode() if size else None
         if sql is not None and RETURNING.search(sql):
             raise unsupported("RETURNING INTO")
@@ -354,9 +354,7 @@ class Calls:
     def _text_of(lob: tuple[Kind, bytes]) -> str | bytes:
         return lob[1] if lob[0].name == "BLOB" else lob[1].decode("utf-16-be")
 
-    def _executed(
-        self, number: int, cursor: _Cursor, options: int, rows: list[list[Bind]], prefetch: int
-    ) -> bytes:
+    def _executed(self, number: int, cursor: _Cursor, options: int, rows: list[list[Bind]], prefetch: int) -> bytes:
         if options & DEFINE:
             return self._ended(number, cursor)
         if not options & RUN:
