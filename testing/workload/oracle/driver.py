@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import oracledb
 
@@ -23,7 +23,7 @@ class _Cursor:
     def __init__(self, connection: OracleConnection) -> None:
         self._connection, self._cursor = connection, connection.connection.cursor()
 
-    def __enter__(self) -> _Cursor:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from testing.servers.oracle.engine.catalog import Table
 from testing.servers.oracle.engine.errors import OracleError, unsupported
-from testing.servers.oracle.engine.redo import BLOCK, COMMIT, DDL, ENDLESS, ROLLBACK, START, Log, Record
-from testing.servers.oracle.engine.statements import Statements, Style, hexed
+from testing.servers.oracle.engine.log.redo import BLOCK, COMMIT, DDL, ENDLESS, ROLLBACK, START, Log, Record
+from testing.servers.oracle.engine.log.statements import Statements, Style, hexed
 from testing.servers.oracle.wire.values import rowid_text
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class LogMiner:
         logs = self._logs()
         if (first and first < logs[0].first) or (last and last > logs[-1].next):
             raise OracleError(1291)
-        if any(one.sequence + 1 != after.sequence for one, after in zip(logs, logs[1:], strict=False)):
+        if any(one.sequence + 1 != after.sequence for one, after in pairwise(logs)):
             raise OracleError(1291)
         self._range, self._options = (first, last or ENDLESS), options
 
@@ -170,11 +171,9 @@ def _split(row: Row, redo: str, undo: str | None) -> Iterator[Row]:
     """A statement of more than 4000 bytes takes several rows: all but the last have CSF 1."""
     pieces, rest = [], redo.encode()
     while len(rest) > MOST:
-        at = MOST
-        while rest[at] & 0xC0 == 0x80:
-            at -= 1
-        pieces.append(rest[:at].decode())
-        rest = rest[at:]
+        piece = rest[:MOST].decode(errors="ignore")  # a character that is cut off begins the next one
+        pieces.append(piece)
+        rest = rest[len(piece.encode()) :]
     pieces.append(rest.decode())
     for at, piece in enumerate(pieces):
         short = undo if undo is None or len(undo.encode()) <= MOST else undo[: MOST // 4]

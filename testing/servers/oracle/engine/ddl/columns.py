@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from testing.servers.oracle.engine.catalog import Column, Constraint, Index, LogGroup, Table
-from testing.servers.oracle.engine.changes import created, triggers
-from testing.servers.oracle.engine.dialect import parsed
+from testing.servers.oracle.engine.ddl.types import kind_of
+from testing.servers.oracle.engine.ddl.words import Words
 from testing.servers.oracle.engine.errors import OracleError, unsupported
-from testing.servers.oracle.engine.expressions import Relation, Scope
 from testing.servers.oracle.engine.kinds import LOBS, LONGS, Kind
-from testing.servers.oracle.engine.types import kind_of
-from testing.servers.oracle.engine.words import Words
+from testing.servers.oracle.engine.log.changes import created, triggers
+from testing.servers.oracle.engine.sql.dialect import parsed
+from testing.servers.oracle.engine.sql.expressions import Relation, Scope
 
 if TYPE_CHECKING:
-    from testing.servers.oracle.engine.definitions import Definitions
+    from testing.servers.oracle.engine.ddl.definitions import Definitions
 
 CONSTRAINTS = ("CONSTRAINT", "PRIMARY", "UNIQUE", "FOREIGN", "CHECK")
 GROUPS = {"ALL": "ALL COLUMN LOGGING", "PRIMARY KEY": "PRIMARY KEY LOGGING", "UNIQUE": "UNIQUE KEY LOGGING",
@@ -217,9 +217,9 @@ class Columns:
             if rule == "SET NULL":
                 words.need("SET", "NULL")
         made = self._constraint(given, "R", ids, target=(parent.owner, key.name), delete_rule=rule)
+        own, theirs = (", ".join(f"c{one}" for one in columns) for columns in (ids, target))
         self._later(
-            f"ADD CONSTRAINT {made.physical} FOREIGN KEY ({', '.join(f'c{one}' for one in ids)}) REFERENCES {parent.rows}"
-            f" ({', '.join(f'c{one}' for one in target)}) ON DELETE {rule}"
+            f"ADD CONSTRAINT {made.physical} FOREIGN KEY ({own}) REFERENCES {parent.rows} ({theirs}) ON DELETE {rule}"
         )
 
     def drop_constraint(self, one: Constraint) -> None:
@@ -383,9 +383,8 @@ class Columns:
                 raise OracleError(1441)
         elif kind.name == "NUMBER" and filled and _narrower(kind, old):
             raise OracleError(1440)
-        elif kind.name not in (*TO_TEXT, "RAW", "NUMBER", "FLOAT") and kind != old and filled:
-            if (kind.scale or 0) < (old.scale or 0) or (kind.precision or 0) < (old.precision or 0):
-                raise OracleError(30082 if kind.name.startswith("TIMESTAMP") else 30088)
+        elif kind.name not in (*TO_TEXT, "RAW", "NUMBER", "FLOAT") and filled and _shorter(kind, old):
+            raise OracleError(30082 if kind.name.startswith("TIMESTAMP") else 30088)
         self._put(column.name, kind=kind)
 
     def _drop(self) -> None:
@@ -433,6 +432,10 @@ def _narrower(kind: Kind, old: Kind) -> bool:
     if old.precision is None:
         return True
     return (kind.scale or 0) < (old.scale or 0) or kind.precision - (kind.scale or 0) < old.precision - (old.scale or 0)
+
+
+def _shorter(kind: Kind, old: Kind) -> bool:
+    return (kind.scale or 0) < (old.scale or 0) or (kind.precision or 0) < (old.precision or 0)
 
 
 def log_kinds(words: Words) -> list[str]:

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from testing.servers.oracle.engine.catalog import Catalog, Table, User
-from testing.servers.oracle.engine.dictionary import View
 from testing.servers.oracle.engine.errors import OracleError, unsupported
-from testing.servers.oracle.engine.expressions import Expressions, Relation, Scope, Session, quoted
 from testing.servers.oracle.engine.kinds import NUMBER, TEXT, Kind
+from testing.servers.oracle.engine.sql.expressions import Expressions, Relation, Scope, Session, quoted
+from testing.servers.oracle.engine.views.view import View
 
 # What of a version of a row was committed at an SCN.
 AS_OF = (
     "SELECT h.* FROM {history} h JOIN ora.commits f ON f.xid = h.v_from AND f.scn <= {scn}"
     " LEFT JOIN ora.commits t ON t.xid = h.v_to AND t.scn <= {scn} WHERE t.xid IS NULL"
 )
-_SELECT = {"with_", "kind", "hint", "distinct", "expressions", "limit", "operation_modifiers", "from_", "joins", "where",
-           "connect", "group", "having", "order", "offset", "locks"}  # fmt: skip
+_SELECT = {"with_", "kind", "hint", "distinct", "expressions", "limit", "operation_modifiers", "from_", "joins",
+           "where", "connect", "group", "having", "order", "offset", "locks"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,7 @@ class Queries:
         if not node.args.get("from_"):
             raise OracleError(923)
         sources = [self._source(node.args["from_"].this, scope)]
-        for join in node.args.get("joins") or ():
-            sources.append(self._join(join, scope))
+        sources += [self._join(join, scope) for join in node.args.get("joins") or ()]
         if connect := node.args.get("connect"):
             scope.level = "l.level"
             sources.append(f" CROSS JOIN generate_series(1, {self._levels(connect, scope)}) AS l(level)")
@@ -138,19 +137,21 @@ class Queries:
             sql += " GROUP BY " + ", ".join(self._expressions.of(one, scope).sql for one in group.expressions)
         if having := node.args.get("having"):
             sql += f" HAVING {self._expressions.condition(having.this, scope)}"
-        names: dict[str, int] = {}
-        for at, one in enumerate(node.expressions, 1):
-            if isinstance(one, exp.Alias):
-                names[_name(one.args["alias"])] = at
+        return sql + self._tail(node, scope, limit), columns
+
+    def _tail(self, node: exp.Select, scope: Scope, limit: str) -> str:
+        """ORDER BY, the row limiting clause, FOR UPDATE."""
+        sql = ""
+        aliases = ((at, one) for at, one in enumerate(node.expressions, 1) if isinstance(one, exp.Alias))
+        names = {_name(one.args["alias"]): at for at, one in aliases}
         if order := node.args.get("order"):
             sql += " " + self._expressions.order(order, scope, names)
         if offset := node.args.get("offset"):
             sql += f" OFFSET ({self._expressions.of(offset.expression, scope).sql})::bigint"
         if fetch := node.args.get("limit"):
             options = fetch.args.get("limit_options")
-            if not isinstance(fetch, exp.Fetch) or (
-                options and (options.args.get("percent") or options.args.get("with_ties"))
-            ):
+            more = options and (options.args.get("percent") or options.args.get("with_ties"))
+            if not isinstance(fetch, exp.Fetch) or more:
                 raise unsupported(fetch.sql("oracle"))
             count = fetch.args.get("count")
             limit = f"({self._expressions.of(count, scope).sql})::bigint" if count is not None else "1"
@@ -158,7 +159,7 @@ class Queries:
         for lock in node.args.get("locks") or ():
             wait = lock.args.get("wait")
             sql += " FOR UPDATE" + (" NOWAIT" if wait is True else " SKIP LOCKED" if wait is False else "")
-        return sql, columns
+        return sql
 
     def _results(self, node: exp.Select, scope: Scope) -> tuple[list[str], list[tuple[str, Kind | None]]]:
         made: list[str] = []
@@ -409,7 +410,7 @@ def view_source(view: View) -> str:
 
 
 def _assigned(sql: str, given: Kind | None, wanted: Kind, zone: str) -> str:
-    from testing.servers.oracle.engine.coercions import assigned
+    from testing.servers.oracle.engine.sql.coercions import assigned
 
     return assigned(sql if given else f"{sql}::{wanted.postgres}", given, wanted, zone)
 
