@@ -1,4 +1,4 @@
-"""Datetimes and intervals in Oracle's format models (SQL Language Reference, "Format Models"), on the forms of `kinds`."""
+"""Datetimes and intervals in Oracle's format models (SQL Language Reference, "Format Models")."""
 
 from __future__ import annotations
 

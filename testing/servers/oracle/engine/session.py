@@ -24,7 +24,8 @@ from testing.servers.oracle.engine.sql.dialect import parsed
 from testing.servers.oracle.engine.sql.expressions import Expressions, Typed
 from testing.servers.oracle.engine.sql.queries import Queries, Translated
 from testing.servers.oracle.engine.views.view import View, view
-from testing.servers.oracle.wire.calls import Bind, Column, Outcome
+from testing.servers.oracle.wire.calls import Bind, Outcome
+from testing.servers.oracle.wire.rows import Column
 
 FORMATS = {
     "NLS_DATE_FORMAT": "DD-MON-RR", "NLS_TIMESTAMP_FORMAT": "DD-MON-RR HH.MI.SSXFF AM",

@@ -18,7 +18,18 @@ from testing.servers.oracle.engine.kinds import LOBS, Kind
 from testing.servers.oracle.wire import values
 from testing.servers.oracle.wire.handshake import ERROR, FUNCTION, STATUS
 from testing.servers.oracle.wire.lobs import Lobs
-from testing.servers.oracle.wire.packets import BREAK, DATA, INTERRUPT, MARKER, RESET, Channel, Gone, Reader, Writer
+from testing.servers.oracle.wire.packets import (
+    BREAK,
+    DATA,
+    INTERRUPT,
+    MARKER,
+    RESET,
+    Body,
+    Channel,
+    Gone,
+    Reader,
+    Writer,
+)
 from testing.servers.oracle.wire.rows import NATIONAL_FORM, Column, described, put
 
 HEADER, ROW, OUTPUTS, PIGGYBACK = 6, 7, 11, 17
@@ -167,7 +178,7 @@ class Calls:
             self._channel.send(DATA, answer)
         return True
 
-    def _answered(self, message: Reader) -> bytes | None:
+    def _answered(self, message: Reader) -> Body | None:
         done: list[Callable[[], object]] = []
         while (kind := message.u8()) == PIGGYBACK:
             done.append(self._piggyback(message))
@@ -180,7 +191,7 @@ class Calls:
             one()
         return call()
 
-    def _parsed(self, code: int, message: Reader) -> Callable[[], bytes | None]:
+    def _parsed(self, code: int, message: Reader) -> Callable[[], Body | None]:
         """Read all of a call before anything is done: what is missing may come in another packet."""
         if code in _SIMPLE:
             return lambda: self._simple(code)
@@ -196,14 +207,14 @@ class Calls:
             return lambda: done() + self._error(None)
         raise unsupported(f"call {code} of the protocol")
 
-    def _simple(self, code: int) -> bytes | None:
+    def _simple(self, code: int) -> Body | None:
         if code == COMMIT:
             self._session.commit()
         elif code == ROLLBACK:
             self._session.rollback()
         return None if code == LOGOFF else self._status()
 
-    def _status(self) -> bytes:
+    def _status(self) -> Body:
         return Writer().u8(STATUS).integer(self._flags, 0)
 
     @property
@@ -241,7 +252,7 @@ class Calls:
             return lambda: None
         raise unsupported(f"piggyback {code} of the protocol")
 
-    def _execute_call(self, message: Reader) -> Callable[[], bytes]:
+    def _execute_call(self, message: Reader) -> Callable[[], Body]:
         options, number = message.integer(), message.integer()
         message.u8()
         size = message.integer()
@@ -271,7 +282,7 @@ class Calls:
         else:
             rows = [[] for _ in range(1 if numbers[7] else numbers[1])]
 
-        def call() -> bytes:
+        def call() -> Body:
             nonlocal number
             if sql is not None:
                 number = number or next(self._numbers)
@@ -287,7 +298,7 @@ class Calls:
 
         return call
 
-    def _again_call(self, message: Reader, *, fetches: bool) -> Callable[[], bytes]:
+    def _again_call(self, message: Reader, *, fetches: bool) -> Callable[[], Body]:
         number, count = message.integer(), message.integer()
         first, second = message.integer(), message.integer()
         del first
@@ -337,7 +348,7 @@ class Calls:
             found[at] = Bind(kind, None if data is None else values.decode(kind, data))
         return [found[at] for at in range(len(places))]
 
-    def _executed(self, number: int, cursor: _Cursor, options: int, rows: list[list[Bind]], prefetch: int) -> bytes:
+    def _executed(self, number: int, cursor: _Cursor, options: int, rows: list[list[Bind]], prefetch: int) -> Body:
         if options & DEFINE or not options & RUN:
             columns = self._session.describe(cursor.sql) if options & DESCRIBES else None
             return (described(columns) if columns else Writer()) + self._ended(number)
@@ -352,7 +363,7 @@ class Calls:
             return self._error(error, number, count)
         return self._outcome(number, cursor, options, prefetch, count)
 
-    def _outcome(self, number: int, cursor: _Cursor, options: int, prefetch: int, count: int) -> bytes:
+    def _outcome(self, number: int, cursor: _Cursor, options: int, prefetch: int, count: int) -> Body:
         """Outputs, the description where it is another one, and the first rows."""
         outcome, cursor.fetched = cursor.outcome, 0
         assert outcome is not None
@@ -373,13 +384,13 @@ class Calls:
             return answer + self._rows(number, cursor, prefetch)
         return answer + self._ended(number)
 
-    def _fetched(self, number: int, count: int) -> bytes:
+    def _fetched(self, number: int, count: int) -> Body:
         cursor = self._cursors.get(number)
         if cursor is None or cursor.outcome is None:
             raise OracleError(1003)
         return self._rows(number, cursor, count)
 
-    def _rows(self, number: int, cursor: _Cursor, count: int) -> bytes:
+    def _rows(self, number: int, cursor: _Cursor, count: int) -> Body:
         """So many, and the end's sign where there are no more."""
         assert cursor.outcome is not None
         assert cursor.outcome.columns is not None
@@ -397,7 +408,7 @@ class Calls:
             return answer + self._error(OracleError(NO_DATA), number, cursor.fetched)
         return answer + self._ended(number, cursor.fetched)
 
-    def _outputs(self, outcome: Outcome, count: int) -> bytes:
+    def _outputs(self, outcome: Outcome, count: int) -> Body:
         answer = Writer().u8(OUTPUTS, 0).integer(count, 0, 0, 0, 0, 0)
         answer.u8(*(OUT if at in outcome.outputs else IN for at in range(count))).u8(ROW)
         for at in sorted(outcome.outputs):
@@ -406,10 +417,10 @@ class Calls:
             answer.sized(None if text is None else values.encode(bind.kind, text)).integer(0)
         return answer
 
-    def _ended(self, number: int, count: int = 0) -> bytes:
+    def _ended(self, number: int, count: int = 0) -> Body:
         return self._error(None, number, count)
 
-    def _error(self, error: OracleError | None, number: int = 0, count: int = 0) -> bytes:
+    def _error(self, error: OracleError | None, number: int = 0, count: int = 0) -> Body:
         """A call's end, with or without an error."""
         code = error.number if error else 0
         answer = Writer().u8(ERROR).integer(self._flags, 0, count & 0xFFFF, code & 0xFFFF, 0, 0, number)

@@ -194,7 +194,7 @@ class Columns:
         table = self.table
         tree, _ = parsed(f"SELECT 1 FROM dual WHERE {text}")
         columns = {one.name: (f"c{one.id}", one.kind) for one in table.columns}
-        scope = Scope([Relation(f"t{table.obj}", table.name, columns)])  # type: ignore[arg-type]
+        scope = Scope([Relation(f"t{table.obj}", table.name, columns)])
         condition = self._all.session.queries().expressions.condition(tree.args["where"].this, scope)
         made = self._constraint(given, "C", (), condition=text)
         self._later(f"ADD CONSTRAINT {made.physical} CHECK ({condition})".replace(f"t{table.obj}.c", "c"))

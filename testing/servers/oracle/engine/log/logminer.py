@@ -64,7 +64,7 @@ class LogMiner:
             return
         with self._session.database.lock:
             log = self._session.database.redo.log_of(name)
-        if log is None or not (log.archived if str(log.archived) == name else log.online).exists():
+        if log is None or not log.file(name).exists():
             raise OracleError(1284, name)
         if name in self.files:
             raise OracleError(1289, name)
@@ -100,7 +100,7 @@ class LogMiner:
             archived = str(log.archived) == name
             if not archived and log not in redo.online:
                 raise OracleError(1291)
-            if not (log.archived if archived and log.archived else log.online).exists():
+            if not log.file(name).exists():
                 raise OracleError(308, name)
         return sorted({one.sequence: one for one in self.files.values()}.values(), key=lambda one: one.sequence)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -51,7 +51,7 @@ class Relation:
 
     alias: str
     name: str
-    columns: dict[str, tuple[str, Kind | None]]
+    columns: Mapping[str, tuple[str, Kind | None]]
     obj: int = 0
     owner: str = ""
 

@@ -59,14 +59,19 @@ class Queries:
         if isinstance(tree, exp.Query):
             sql, columns = self._query(tree, Scope())
             return Translated(sql, tuple(columns), tables=tuple(self._tables))
-        if isinstance(tree, exp.MultitableInserts):
-            table, sql = self._insert_all(tree)
-            return Translated(sql, target=table, tables=tuple(self._tables))
-        verb = {exp.Insert: self._insert, exp.Update: self._update, exp.Delete: self._delete, exp.Merge: self._merge}
-        made = verb.get(type(tree))
-        if made is None:
-            raise OracleError(900)
-        table, sql = made(tree)
+        match tree:
+            case exp.Insert():
+                table, sql = self._insert(tree)
+            case exp.Update():
+                table, sql = self._update(tree)
+            case exp.Delete():
+                table, sql = self._delete(tree)
+            case exp.Merge():
+                table, sql = self._merge(tree)
+            case exp.MultitableInserts():
+                table, sql = self._insert_all(tree)
+            case _:
+                raise OracleError(900)
         return Translated(sql, target=table, tables=tuple(self._tables))
 
     # Queries
@@ -94,7 +99,8 @@ class Queries:
         found = node.args.get("with_")
         if not found:
             return ""
-        made, known = [], {}
+        made: list[str] = []
+        known: dict[str, Relation] = {}
         self._named.append(known)
         for one in found.expressions:
             sql, columns = self._query(one.this, Scope(outer=scope.outer))
@@ -192,8 +198,10 @@ class Queries:
             left = getattr(one, "this", None)
             if isinstance(left, exp.Column) and left.name.upper() == "ROWNUM" and not left.this.quoted:
                 value = self._expressions.of(one.expression, scope).sql
-                less = {exp.LTE: "", exp.EQ: "", exp.LT: " - 1"}.get(type(one))
-                if less is None or (isinstance(one, exp.EQ) and value != "1::numeric"):
+                less = " - 1" if isinstance(one, exp.LT) else ""
+                if not isinstance(one, exp.LTE | exp.LT | exp.EQ) or (
+                    isinstance(one, exp.EQ) and value != "1::numeric"
+                ):
                     raise unsupported(one.sql("oracle"))
                 limit = f"(({value})::bigint{less})"
             else:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from testing.servers.oracle.engine.log.logminer import NAMES, Row, place
-from testing.servers.oracle.engine.log.redo import BLOCK
+from testing.servers.oracle.engine.log.redo import BLOCK, GROUPS
 from testing.servers.oracle.engine.views.times import day
 from testing.servers.oracle.wire.handshake import RELEASE
 
@@ -23,7 +23,8 @@ PARAMETERS = {
 NLS = {
     "NLS_LANGUAGE": "AMERICAN", "NLS_TERRITORY": "AMERICA", "NLS_CHARACTERSET": "AL32UTF8",
     "NLS_NCHAR_CHARACTERSET": "AL16UTF16", "NLS_RDBMS_VERSION": FULL_VERSION, "NLS_SORT": "BINARY",
-    "NLS_COMP": "BINARY", "NLS_LENGTH_SEMANTICS": "BYTE", "NLS_DATE_FORMAT": "DD-MON-RR", "NLS_NUMERIC_CHARACTERS": ".,",
+    "NLS_COMP": "BINARY", "NLS_LENGTH_SEMANTICS": "BYTE", "NLS_DATE_FORMAT": "DD-MON-RR",
+    "NLS_NUMERIC_CHARACTERS": ".,",
 }  # fmt: skip
 Rows = Iterator[Sequence[Any]]
 
@@ -100,6 +101,13 @@ def _archived(session: Session, prefix: str) -> Rows:
         )  # fmt: skip
 
 
+def _threads(session: Session, prefix: str) -> Rows:
+    del prefix
+    with session.database.lock:
+        sequence = session.database.redo.current.sequence
+    yield THREAD, "OPEN", "PUBLIC", GROUPS, "orcl", sequence, session.database.scn
+
+
 def _transactions(session: Session, prefix: str) -> Rows:
     del prefix
     with session.database.lock:
@@ -173,9 +181,7 @@ PERFORMANCE_VIEWS: dict[str, Callable[[Session, str], Rows]] = {
     "V$DATABASE": _database,
     "V$INSTANCE": _instance,
     "V$CONTAINERS": lambda *_: iter([(0, DBID, "ORCL", "READ WRITE")]),
-    "V$THREAD": lambda me, _: iter(
-        [(THREAD, "OPEN", "PUBLIC", 3, "orcl", me.database.redo.current.sequence, me.database.scn)]
-    ),
+    "V$THREAD": _threads,
     "V$TRANSACTION": _transactions,
     "V$SESSION": _sessions,
     "V$PARAMETER": _parameters,

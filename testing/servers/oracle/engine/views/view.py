@@ -30,7 +30,7 @@ class View:
     """relation: columns by name, with their names in Postgres and types."""
 
     relation: dict[str, tuple[str, Kind]]
-    rows: list[Sequence[Any]]
+    rows: Sequence[Sequence[Any]]
 
 
 def view(session: Session, name: str) -> View | None:
