@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _caseless(options: argparse.Namespace, seed: int) -> bool:
     """Of MariaDB and MySQL, by the seed where nothing says it."""
-    if options.source == "postgres":
+    if options.source in {"postgres", "oracle"}:
         return False
     if options.replay:
         return bool(json.loads(options.replay.read_text()).get("caseless", False))

@@ -175,7 +175,9 @@ def _rename_and_back(draft: SchemaDraft, table: TableModel) -> Statements:
 
 def _swap(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Two tables change names."""
-    others = [other for other in draft.tables.values() if other.name != table.name and not (other.fixed or other.refused)]
+    others = [
+        other for other in draft.tables.values() if other.name != table.name and not (other.fixed or other.refused)
+    ]
     if not others:
         return None
     other, aside = draft.pen.choice(others), replace(table, name=draft.maker.name("tmp", odd=0.1))

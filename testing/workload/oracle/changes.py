@@ -18,12 +18,13 @@ def _merge(draft: SchemaDraft, table: TableModel) -> Statements | None:
     columns = changes.filled(pen, table)
     cells = ", ".join(changes.bulk_cell(pen, table, column, "n") for column in columns)
     number = f"(SELECT LEVEL + {first - 1} AS n FROM dual CONNECT BY LEVEL <= {last - first + 1})"
-    match = " AND ".join(f"a.{quoted(c.name)} = {table.numbered(c.number, 'n', c.kind)}" for c in table.columns if c.number)
-    listed = table.names([column.name for column in columns])
-    return (
-        f"MERGE INTO {table.sql} a USING {number} s ON ({match}) WHEN MATCHED THEN UPDATE SET"
-        f" {changes.assignments(draft, table)} WHEN NOT MATCHED THEN INSERT ({listed}) VALUES ({cells})",
+    match = " AND ".join(
+        f"a.{quoted(c.name)} = {table.numbered(c.number, 'n', c.kind)}" for c in table.columns if c.number
     )
+    listed = table.names([column.name for column in columns])
+    merged = f"MERGE INTO {table.sql} a USING {number} s ON ({match})"
+    updated = f"WHEN MATCHED THEN UPDATE SET {changes.assignments(draft, table)}"
+    return (f"{merged} {updated} WHEN NOT MATCHED THEN INSERT ({listed}) VALUES ({cells})",)
 
 
 def _insert_select_self(draft: SchemaDraft, table: TableModel) -> Statements | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import oracledb
 
@@ -18,36 +18,49 @@ FORMATS = (
 
 
 class _Cursor:
-    """BEGIN, which Oracle has not, makes what follows one transaction."""
+    """Of the client's, but for what OracleConnection sends itself."""
 
-    def __init__(self, connection: oracledb.Connection) -> None:
-        self._connection, self._cursor = connection, connection.cursor()
+    def __init__(self, connection: OracleConnection) -> None:
+        self._connection, self._cursor = connection, connection.connection.cursor()
 
-    def __enter__(self) -> _Cursor:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._cursor.close()
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cursor, name)
+
     def execute(self, statement: str) -> None:
-        if statement == "BEGIN":
-            self._connection.autocommit = False
-        elif statement in ("COMMIT", "ROLLBACK"):
-            (self._connection.commit if statement == "COMMIT" else self._connection.rollback)()
-            self._connection.autocommit = True
-        else:
-            self._cursor.execute(statement)
+        self._connection.execute(self._cursor, statement)
+
+    def executemany(self, statement: str, rows: Sequence[Any]) -> None:
+        self._connection.execute(self._cursor, statement, rows)
 
 
-class _Connection:
+class OracleConnection:
+    """In autocommit, until BEGIN, which Oracle has not, makes what follows one transaction."""
+
     def __init__(self, connection: oracledb.Connection) -> None:
-        self._connection = connection
+        self.connection = connection
 
     def cursor(self) -> _Cursor:
-        return _Cursor(self._connection)
+        return _Cursor(self)
+
+    def execute(self, cursor: Any, statement: str, rows: Sequence[Any] | None = None) -> None:
+        if statement == "BEGIN":
+            self.connection.autocommit = False
+        elif statement in ("COMMIT", "ROLLBACK"):
+            (self.connection.commit if statement == "COMMIT" else self.connection.rollback)()
+            self.connection.autocommit = True
+        elif rows is not None:
+            cursor.executemany(statement, rows)
+        else:
+            cursor.execute(statement)
 
     def close(self) -> None:
-        self._connection.close()
+        self.connection.close()
 
 
 class OracleDriver:
@@ -69,7 +82,7 @@ class OracleDriver:
         except BaseException:
             connection.close()
             raise
-        return _Connection(connection)
+        return OracleConnection(connection)
 
     def code(self, error: Exception) -> str:
         code = getattr(error.args[0], "full_code", "") if error.args else ""

@@ -12,13 +12,18 @@ CHARACTERS = ("VARCHAR2", "NVARCHAR2", "CHAR", "NCHAR")
 TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP WITH LOCAL TIME ZONE")
 ZONES = ("+00:00", "-03:30", "+14:00", "-12:00", "+05:45")
 _LETTERS = "aZé ßñЖ表🎈\u0301İ'"
-_MIXED = ("x", "O''Brien", " leading", "trailing ", "a;b", "NULL", "--", "&amp", "tab", "line", "\"", "%s", ":1", "{}")
+_MIXED = (
+    "x", "O''Brien", " leading", "trailing ", "a;b", "NULL", "--", "&amp", "tab", "line", '"', "%s", ":1", "{}",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class OracleKind(kinds.ValueKind):
-    """A type.  by_char: `size` counts characters; size: of a number its digits, of an interval its first field's; scale:
-    of a number, of fractions of a second.
+    """A type.
+
+    by_char   `size` counts characters
+    size      of a number its digits, of an interval its first field's
+    scale     of a number, of fractions of a second
     """
 
     by_char: bool = False
@@ -44,19 +49,20 @@ class OracleKind(kinds.ValueKind):
     def declared(self) -> str:
         match self.name:
             case "VARCHAR2" | "CHAR":
-                return f"{self.name}({self.size} {'CHAR' if self.by_char else 'BYTE'})"
+                made = f"{self.name}({self.size} {'CHAR' if self.by_char else 'BYTE'})"
             case "NUMBER" if self.size is None and self.scale is not None:
-                return f"NUMBER(*, {self.scale})"
+                made = f"NUMBER(*, {self.scale})"
             case "NUMBER" | "FLOAT" | "NVARCHAR2" | "NCHAR" | "RAW" if self.size is not None:
-                return f"{self.name}({self.size}{'' if self.scale is None else f', {self.scale}'})"
+                made = f"{self.name}({self.size}{'' if self.scale is None else f', {self.scale}'})"
             case "INTERVAL YEAR TO MONTH":
-                return f"INTERVAL YEAR({self.size}) TO MONTH"
+                made = f"INTERVAL YEAR({self.size}) TO MONTH"
             case "INTERVAL DAY TO SECOND":
-                return f"INTERVAL DAY({self.size}) TO SECOND({self.scale})"
+                made = f"INTERVAL DAY({self.size}) TO SECOND({self.scale})"
             case name if name.startswith("TIMESTAMP"):
-                return name.replace("TIMESTAMP", f"TIMESTAMP({self.scale})", 1)
+                made = name.replace("TIMESTAMP", f"TIMESTAMP({self.scale})", 1)
             case name:
-                return name
+                made = name
+        return made
 
     def value(self, pen: Pen) -> str:
         return _VALUES[self.name](pen, self)
@@ -82,7 +88,9 @@ def _number(pen: Pen, kind: OracleKind) -> str:
 
 def _binary(pen: Pen, kind: OracleKind) -> str:
     letter = "f" if kind.name == "BINARY_FLOAT" else "d"
-    return pen.choice(("0", "1.5", "-2.25", "3.4e30", "-1e-30", f"{pen.uniform(-1e6, 1e6):.6g}")).replace("+", "") + letter
+    return (
+        pen.choice(("0", "1.5", "-2.25", "3.4e30", "-1e-30", f"{pen.uniform(-1e6, 1e6):.6g}")).replace("+", "") + letter
+    )
 
 
 def _float(pen: Pen, kind: OracleKind) -> str:
@@ -153,31 +161,31 @@ _VALUES: dict[str, Callable[[Pen, OracleKind], str]] = {
 
 def any_kind(pen: Pen) -> OracleKind:
     """Any that a replicator follows."""
-    name = pen.choice((*_VALUES, "NUMBER", "NUMBER", "VARCHAR2", "VARCHAR2", "DATE"))
-    match name:
-        case "NUMBER" if pen.chance(0.75):
-            size = pen.randint(1, 38)
-            return OracleKind(name, size, pen.choice((0, 0, None, min(2, size), -1 if size < 30 else 0)))  # noqa: PLR2004
-        case "NUMBER":
-            return OracleKind(name, None, pen.choice((None, None, 0)))
-        case "FLOAT":
-            return OracleKind(name, pen.choice((None, 126, 63)))
-        case "VARCHAR2":
-            return OracleKind(name, pen.choice((1, 20, 20, 40, 3900)), by_char=pen.chance(0.6))
-        case "NVARCHAR2":
-            return OracleKind(name, pen.choice((1, 20, 100)))
-        case "CHAR":
-            return OracleKind(name, pen.choice((1, 5, 20)), by_char=pen.chance(0.5))
-        case "NCHAR":
-            return OracleKind(name, pen.choice((1, 8)))
-        case "RAW":
-            return OracleKind(name, pen.choice((1, 16, 300)))
-        case "INTERVAL YEAR TO MONTH":
-            return OracleKind(name, pen.randint(1, 4))
-        case "INTERVAL DAY TO SECOND":
-            return OracleKind(name, pen.randint(1, 4), pen.choice((0, 3, 6, 9)))
-        case "CLOB":
-            return OracleKind("NUMBER")
-        case name if name in TIMES[1:]:
-            return OracleKind(name, None, pen.choice((0, 3, 6, 6, 9)))
-    return OracleKind(name)
+    return _KINDS[pen.choice((*_KINDS, "NUMBER", "NUMBER", "VARCHAR2", "VARCHAR2", "DATE"))](pen)
+
+
+def _any_number(pen: Pen) -> OracleKind:
+    if pen.chance(0.25):
+        return OracleKind("NUMBER", None, pen.choice((None, None, 0)))
+    size, narrow = pen.randint(1, 38), 30
+    return OracleKind("NUMBER", size, pen.choice((0, 0, None, min(2, size), -1 if size < narrow else 0)))
+
+
+_KINDS: dict[str, Callable[[Pen], OracleKind]] = {
+    "NUMBER": _any_number,
+    "FLOAT": lambda pen: OracleKind("FLOAT", pen.choice((None, 126, 63))),
+    "VARCHAR2": lambda pen: OracleKind("VARCHAR2", pen.choice((1, 20, 20, 40, 3900)), by_char=pen.chance(0.6)),
+    "NVARCHAR2": lambda pen: OracleKind("NVARCHAR2", pen.choice((1, 20, 100))),
+    "CHAR": lambda pen: OracleKind("CHAR", pen.choice((1, 5, 20)), by_char=pen.chance(0.5)),
+    "NCHAR": lambda pen: OracleKind("NCHAR", pen.choice((1, 8))),
+    "RAW": lambda pen: OracleKind("RAW", pen.choice((1, 16, 300))),
+    "INTERVAL YEAR TO MONTH": lambda pen: OracleKind("INTERVAL YEAR TO MONTH", pen.randint(1, 4)),
+    "INTERVAL DAY TO SECOND": lambda pen: OracleKind(
+        "INTERVAL DAY TO SECOND", pen.randint(1, 4), pen.choice((0, 3, 6, 9))
+    ),
+    **{
+        name: lambda pen, name=name: OracleKind(name, None, pen.choice((0, 3, 6, 6, 9)))  # type: ignore[misc]
+        for name in TIMES[1:]
+    },
+    **{name: lambda _, name=name: OracleKind(name) for name in ("DATE", "BINARY_FLOAT", "BINARY_DOUBLE")},  # type: ignore[misc]
+}

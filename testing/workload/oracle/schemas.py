@@ -13,9 +13,9 @@ from testing.workload.schemas import ColumnModel, Statements
 
 # A double quote stands in no name (SQL Language Reference, "Database Object Naming Rules").
 ODD_NAMES = (
-    "order", "SELECT", "Table", "GROUP", "a b", "dot.ted", "quo'te", "back`tick", "per%s", "semi;colon", "--dash", "/*x*/",
-    "#hash", "MixedCase", "1st", "$dollar", "{brace}", "slash/ed", "com,ma", "(paren", "a=b", "USER", "values", "x" * 128,
-    "ünïcode", "größe", "имя", "表", "名前", " leading", "trailing ", "ROWID_", "COL 1",
+    "order", "SELECT", "Table", "GROUP", "a b", "dot.ted", "quo'te", "back`tick", "per%s", "semi;colon", "--dash",
+    "/*x*/", "#hash", "MixedCase", "1st", "$dollar", "{brace}", "slash/ed", "com,ma", "(paren", "a=b", "USER",
+    "values", "x" * 128, "ünïcode", "größe", "имя", "表", "名前", " leading", "trailing ", "ROWID_", "COL 1",
 )  # fmt: skip
 
 
@@ -25,7 +25,12 @@ def quoted(name: str) -> str:
 
 def declared(column: ColumnModel) -> str:
     """As in CREATE TABLE, after the name: a default stands before constraints."""
-    words = [column.kind.declared(), column.extra, "" if column.nullable else "NOT NULL", "UNIQUE" if column.unique else ""]
+    words = [
+        column.kind.declared(),
+        column.extra,
+        "" if column.nullable else "NOT NULL",
+        "UNIQUE" if column.unique else "",
+    ]
     return " ".join(word for word in words if word)
 
 

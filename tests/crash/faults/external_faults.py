@@ -119,7 +119,7 @@ class Strikes:
         before.
         """
         streaming = [table for table in selectors.tables_of(self._find()) if table.state == "streaming"]
-        quote = '"' if self._find().connection.kind == "postgres" else "`"
+        quote = "`" if self._find().connection.kind == "mysql" else '"'
         for table in self._random.sample(streaming, k=min(3, len(streaming))):
             newest = table.schemas.order_by("-version").first()
             key = newest.parsed.key if newest is not None else ()

@@ -23,7 +23,8 @@ CONSTANTS = {
     "DBMS_LOGMNR.NEW": 1, "DBMS_LOGMNR.REMOVEFILE": 2, "DBMS_LOGMNR.ADDFILE": 3, "DBMS_LOGMNR.COMMITTED_DATA_ONLY": 2,
     "DBMS_LOGMNR.SKIP_CORRUPTION": 4, "DBMS_LOGMNR.DDL_DICT_TRACKING": 8, "DBMS_LOGMNR.DICT_FROM_ONLINE_CATALOG": 16,
     "DBMS_LOGMNR.DICT_FROM_REDO_LOGS": 32, "DBMS_LOGMNR.NO_SQL_DELIMITER": 64, "DBMS_LOGMNR.PRINT_PRETTY_SQL": 512,
-    "DBMS_LOGMNR.CONTINUOUS_MINE": 1024, "DBMS_LOGMNR.NO_ROWID_IN_STMT": 2048, "DBMS_LOGMNR.STRING_LITERALS_IN_STMT": 4096,
+    "DBMS_LOGMNR.CONTINUOUS_MINE": 1024, "DBMS_LOGMNR.NO_ROWID_IN_STMT": 2048,
+    "DBMS_LOGMNR.STRING_LITERALS_IN_STMT": 4096,
 }  # fmt: skip
 Value = int | str | None
 
@@ -136,17 +137,13 @@ class Block:
             return int(text)
         if kind == "bind":
             bind = self._binds[self._place(text)]
-            if bind.kind.name == "NUMBER" and isinstance(bind.value, str):
-                return int(bind.value)
-            return bind.value if isinstance(bind.value, str) else None
+            value = bind.value if isinstance(bind.value, str) else None
+            return int(value) if bind.kind.name == "NUMBER" and value else value
+        known = {"NULL": None, "DBMS_FLASHBACK.GET_SYSTEM_CHANGE_NUMBER": self._session.scn(), **CONSTANTS}
         name = text.upper().removeprefix("SYS.")
-        if name == "NULL":
-            return None
-        if name in CONSTANTS:
-            return CONSTANTS[name]
-        if name == "DBMS_FLASHBACK.GET_SYSTEM_CHANGE_NUMBER":
-            return self._session.scn()
-        raise OracleError(6550, text)
+        if name not in known:
+            raise OracleError(6550, text)
+        return known[name]
 
     def _place(self, text: str) -> int:
         """In a block, a name that stands twice is bound once."""
@@ -175,9 +172,7 @@ def _start(session: Session, given: dict[str, Value]) -> None:
         raise unsupported(f"START_LOGMNR with {unknown}")
     if any(given.get(one) for one in ("STARTTIME", "ENDTIME", "DICTFILENAME")):
         raise unsupported("START_LOGMNR by time or with a dictionary's file")
-    session.miner.start(
-        int(given.get("STARTSCN") or 0), int(given.get("ENDSCN") or 0), int(given.get("OPTIONS") or 0)
-    )
+    session.miner.start(int(given.get("STARTSCN") or 0), int(given.get("ENDSCN") or 0), int(given.get("OPTIONS") or 0))
 
 
 def _end(session: Session, given: dict[str, Value]) -> None:

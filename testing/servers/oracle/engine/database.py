@@ -6,7 +6,7 @@ import pickle
 import threading
 import time
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psycopg
@@ -14,7 +14,7 @@ import psycopg
 from testing.servers.oracle.engine.catalog import ADMINISTRATORS, Catalog, Table, User
 from testing.servers.oracle.engine.catalog import DBA as DBA_ROLE
 from testing.servers.oracle.engine.kinds import Kind
-from testing.servers.oracle.engine.redo import COMMIT, DELETE, INSERT, ROLLBACK, START, UPDATE, Record, RedoLog
+from testing.servers.oracle.engine.log.redo import COMMIT, DELETE, INSERT, ROLLBACK, START, UPDATE, Record, RedoLog
 
 FIRST_SCN = 1_000_000
 SEGMENTS, SLOTS = 10, 34
@@ -56,7 +56,9 @@ class Database:
     def _open(self, password: str) -> None:
         with psycopg.connect(f"{self._dsn} dbname=postgres", autocommit=True) as server:
             if not server.execute("SELECT 1 FROM pg_database WHERE datname = %s", (NAME,)).fetchone():
-                server.execute(f"CREATE DATABASE {NAME} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C.UTF-8'")
+                server.execute(
+                    f"CREATE DATABASE {NAME} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C.UTF-8'"
+                )
         with closing(self.connect()) as behind:
             behind.execute((Path(__file__).parent / "functions.sql").read_bytes())
             found = behind.execute("SELECT doc FROM ora.catalog").fetchone()
@@ -141,13 +143,13 @@ class Database:
         """
         with self.lock:
             scn, now = self.next_scn(), time.time()
-            made = []
-            for one in reversed(transaction.records[keep:]):
-                made.append(Record(
-                    scn, now, one.xid, INVERSE[one.operation], one.user, one.obj, one.data_obj, one.owner, one.table,
-                    one.version, one.row, {} if one.operation == INSERT else dict(one.after),
-                    _undone(one), undo=True,
-                ))  # fmt: skip
+            made = [
+                replace(
+                    one, scn=scn, at=now, operation=INVERSE[one.operation], before={}, after=_undone(one), undo=True,
+                    place=(0, 0),
+                )
+                for one in reversed(transaction.records[keep:])
+            ]  # fmt: skip
             if made:
                 self.redo.append(*made)
             del transaction.records[keep:]

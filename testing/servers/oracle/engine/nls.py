@@ -1,5 +1,4 @@
-"""Datetimes and intervals in Oracle's format models (SQL Language Reference, "Format Models"), on the forms of `kinds`.
-"""
+"""Datetimes and intervals in Oracle's format models (SQL Language Reference, "Format Models")."""
 
 from __future__ import annotations
 
@@ -18,6 +17,7 @@ MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", 
 WIDTHS = {"YYYY": 4, "SYYYY": 4, "RRRR": 4, "RR": 2, "YY": 2, "MM": 2, "DD": 2, "HH24": 2, "HH12": 2, "HH": 2, "MI": 2,
           "SS": 2}  # fmt: skip
 POSTGRES = {"SYYYY": '" "YYYY', "RRRR": "YYYY", "RR": "YY", "HH": "HH12"}
+LONGEST = 40  # digits of a number that is not written with an exponent
 DAY = 86_400_000_000_000  # nanoseconds
 _SECONDS = re.compile(r"\s*([+-]?)(\d+)\s+(\d+):(\d+):(\d+)(?:\.(\d{1,9}))?\s*")
 _MONTHS = re.compile(r"\s*([+-]?)(\d+)-(\d+)\s*")
@@ -54,11 +54,42 @@ def shifted(stamp: str, by: timedelta) -> str:
     return moved.strftime("%Y-%m-%d %H:%M:%S").rjust(19, "0") + stamp[19:]
 
 
+PATTERNS = {
+    "MON": "([A-Za-z]{3})", "TZH": r"([+-]?\d{1,2})", "TZM": r"(\d{1,2})", "AM": "([AaPp][Mm])", "PM": "([AaPp][Mm])",
+    "TZR": r"(\S+)",
+}  # fmt: skip
+FIELDS = {"MM": "month", "DD": "day", "MI": "minute", "SS": "second", "HH": "hour", "HH12": "hour", "HH24": "hour",
+          "MON": "month"}  # fmt: skip
+SHORT_YEAR, THIS_CENTURY = 2, 50
+
+
 def parse(text: str, model: str, zone: str = "+00:00") -> tuple[str, str]:
     """A TIMESTAMP's text and a zone.  ORA-01861 where the text is another one than the model says."""
-    now = datetime.now(UTC)
+    found, now = _matched(text, model), datetime.now(UTC)
     values = {"year": now.year, "month": now.month, "day": 1, "hour": 0, "minute": 0, "second": 0}
-    fraction, hours, minutes, half, at, sign = "", "", "", "", 0, ""
+    for what, value in found.items():
+        if "YY" in what or what.startswith("RR"):
+            if value.startswith("-"):
+                raise unsupported("years before Christ")
+            short = len(value) <= SHORT_YEAR
+            values["year"] = int(value) + (0 if not short else 2000 if int(value) < THIS_CENTURY else 1900)
+        elif what in FIELDS:
+            values[FIELDS[what]] = MONTHS.index(value.upper()) + 1 if what == "MON" else int(value)
+    if half := (found.get("AM") or found.get("PM") or "").upper():
+        values["hour"] = values["hour"] % 12 + (12 if half == "PM" else 0)
+    try:
+        stamp = datetime(**values, tzinfo=UTC).strftime("%Y-%m-%d %H:%M:%S").rjust(19, "0")
+    except ValueError:
+        raise OracleError(1847) from None
+    fraction = next((value for what, value in found.items() if "FF" in what), "")
+    if hours := found.get("TZH"):
+        zone = f"{'-' if hours[0] == '-' else '+'}{abs(int(hours)):02}:{int(found.get('TZM', 0)):02}"
+    return f"{stamp}.{fraction.ljust(9, '0')}", found.get("TZR", zone)
+
+
+def _matched(text: str, model: str) -> dict[str, str]:
+    """What stands for each element; a text may end before its model."""
+    found, at = {}, 0
     for kind, what in elements(model):
         if kind != "name":
             if kind == "sign" and what == " ":
@@ -68,48 +99,16 @@ def parse(text: str, model: str, zone: str = "+00:00") -> tuple[str, str]:
             elif at < len(text):
                 raise OracleError(1861)
             continue
-        pattern = r"\.?(\d{0,9})" if "FF" in what else {
-            "MON": "([A-Za-z]{3})", "TZH": r"([+-]?\d{1,2})", "TZM": r"(\d{1,2})", "AM": "([AaPp][Mm])",
-            "PM": "([AaPp][Mm])", "TZR": r"(\S+)",
-        }.get(what, r"\s*([+-]?)(\d{1,%d})" % WIDTHS.get(what, 2))  # fmt: skip
-        match = re.compile(pattern).match(text, at)
+        digits = rf"\s*([+-]?\d{{1,{WIDTHS.get(what, 2)}}})"
+        match = re.compile(r"\.?(\d{0,9})" if "FF" in what else PATTERNS.get(what, digits)).match(text, at)
         if match is None:
             if at >= len(text):
                 break
             raise OracleError(1861)
-        at = match.end()
-        value = match[match.lastindex or 1]
-        if "YY" in what or what.startswith("RR"):
-            sign = match[1]
-            values["year"] = int(value) if len(value) > 2 else (2000 if int(value) < 50 else 1900) + int(value)
-        elif what == "MON":
-            values["month"] = MONTHS.index(value.upper()) + 1
-        elif "FF" in what:
-            fraction = value
-        elif what in ("TZH", "TZR"):
-            hours = value
-        elif what == "TZM":
-            minutes = value
-        elif what in ("AM", "PM"):
-            half = value.upper()
-        else:
-            name = {"MM": "month", "DD": "day", "MI": "minute", "SS": "second"}.get(what, "hour")
-            values[name] = int(value)
+        at, found[what] = match.end(), match[1]
     if text[at:].strip():
         raise OracleError(1830)
-    if half:
-        values["hour"] = values["hour"] % 12 + (12 if half == "PM" else 0)
-    if sign == "-":
-        raise unsupported("years before Christ")
-    try:
-        stamp = datetime(**values, tzinfo=UTC).strftime("%Y-%m-%d %H:%M:%S").rjust(19, "0")
-    except ValueError:
-        raise OracleError(1847) from None
-    if hours[:1].isalpha() or hours.find(":") > 0:
-        zone = hours
-    elif hours:
-        zone = f"{'-' if hours[0] == '-' else '+'}{abs(int(hours)):02}:{int(minutes or 0):02}"
-    return f"{stamp}.{fraction.ljust(9, '0')}", zone
+    return found
 
 
 def render(stamp: str, model: str, zone: str = "", scale: int = 9) -> str:
@@ -191,10 +190,11 @@ def number_text(value: str) -> str:
     text = format(number, "f")
     if "." in text:
         text = text.rstrip("0").rstrip(".")
-    text = text.replace("-0.", "-.", 1) if text.startswith("-0.") else text.removeprefix("0") if text[:2] == "0." else text
+    if text.lstrip("-").startswith("0."):
+        text = text.replace("0.", ".", 1)
     if text in ("", "-"):
         return "0"
-    if len(text.lstrip("-")) <= 40:
+    if len(text.lstrip("-")) <= LONGEST:
         return text
     exponent = number.adjusted()
     return f"{number.scaleb(-exponent):.34f}E{exponent:+03}"

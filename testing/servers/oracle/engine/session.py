@@ -11,20 +11,21 @@ from sqlglot import exp
 
 from testing.servers.oracle.engine.blocks import Block
 from testing.servers.oracle.engine.catalog import Table, User
-from testing.servers.oracle.engine.changes import changes
 from testing.servers.oracle.engine.database import Database, Transaction
-from testing.servers.oracle.engine.definitions import Definitions
-from testing.servers.oracle.engine.dialect import parsed
-from testing.servers.oracle.engine.dictionary import View, view
+from testing.servers.oracle.engine.ddl.definitions import Definitions
+from testing.servers.oracle.engine.ddl.words import Words
 from testing.servers.oracle.engine.errors import OracleError, unsupported
-from testing.servers.oracle.engine.expressions import Expressions, Typed, quoted
-from testing.servers.oracle.engine.kinds import NUMBER, TEXT, Kind
-from testing.servers.oracle.engine.logminer import LogMiner
-from testing.servers.oracle.engine.queries import Queries, Translated
-from testing.servers.oracle.engine.redo import Record
+from testing.servers.oracle.engine.kinds import TEXT, Kind
+from testing.servers.oracle.engine.log.changes import changes
+from testing.servers.oracle.engine.log.logminer import LogMiner
+from testing.servers.oracle.engine.log.redo import Record
 from testing.servers.oracle.engine.refusals import STALE, refused
-from testing.servers.oracle.engine.words import Words
-from testing.servers.oracle.wire.calls import Bind, Column, Outcome
+from testing.servers.oracle.engine.sql.dialect import parsed
+from testing.servers.oracle.engine.sql.expressions import Expressions, Typed
+from testing.servers.oracle.engine.sql.queries import Queries, Translated
+from testing.servers.oracle.engine.views.view import View, view
+from testing.servers.oracle.wire.calls import Bind, Outcome
+from testing.servers.oracle.wire.rows import Column
 
 FORMATS = {
     "NLS_DATE_FORMAT": "DD-MON-RR", "NLS_TIMESTAMP_FORMAT": "DD-MON-RR HH.MI.SSXFF AM",
@@ -79,9 +80,9 @@ class Session:
     def context(self, name: str) -> str | None:
         """Of SYS_CONTEXT('USERENV', name)."""
         return {
-            "CURRENT_SCHEMA": self.schema, "SESSION_USER": self.user, "CURRENT_USER": self.user, "SID": str(self.number),
-            "CON_NAME": self.service, "CON_ID": "0", "DB_NAME": "ORCL", "SERVICE_NAME": self.service,
-            "SESSIONID": str(self.number), "CDB_NAME": None,
+            "CURRENT_SCHEMA": self.schema, "SESSION_USER": self.user, "CURRENT_USER": self.user, "CON_ID": "0",
+            "SID": str(self.number), "SESSIONID": str(self.number), "CON_NAME": self.service, "DB_NAME": "ORCL",
+            "SERVICE_NAME": self.service,
         }.get(name)  # fmt: skip
 
     def bound(self, place: int) -> Typed:
@@ -176,7 +177,7 @@ class Session:
             raise OracleError(1031)
         if version.name.upper() != "SCN":
             raise unsupported("AS OF TIMESTAMP")
-        from testing.servers.oracle.engine.expressions import Scope
+        from testing.servers.oracle.engine.sql.expressions import Scope
 
         value = expressions.of(version.expression, Scope())
         if value.literal is None or not value.literal.isdigit():
@@ -187,11 +188,10 @@ class Session:
         if scn < table.defined:
             raise OracleError(1466)
         seconds = self.database.catalog.parameters.get("undo_retention")
-        if seconds is not None and self._behind.execute(
-            "SELECT 1 FROM ora.commits WHERE scn > $1 AND at < clock_timestamp() - $2 * interval '1 second' LIMIT 1",
-            (scn, int(seconds)),
-        ).fetchone():
-            raise OracleError(1555)
+        if seconds is not None:
+            late = "scn > $1 AND at < clock_timestamp() - $2 * interval '1 second'"
+            if self._behind.execute(f"SELECT 1 FROM ora.commits WHERE {late} LIMIT 1", (scn, int(seconds))).fetchone():
+                raise OracleError(1555)
         return scn
 
     def _selected(self, text: str, binds: Sequence[Bind]) -> Outcome:
@@ -304,7 +304,9 @@ class Session:
             name = words.name()
             words.need("=")
             quoted_value = words.tokens[words.at][0] == "string" if not words.ended else False
-            value = words.string() if quoted_value else words.name() if not words.peek().isdigit() else str(words.integer())
+            value = (
+                words.string() if quoted_value else words.name() if not words.peek().isdigit() else str(words.integer())
+            )
             if name in FORMATS or name == "NLS_NUMERIC_CHARACTERS":
                 self.nls[name] = value
             elif name == "TIME_ZONE":
@@ -376,14 +378,8 @@ def _columns(made: Translated, found: psycopg.Cursor) -> tuple[Column, ...]:
     result = found.pgresult
     assert result is not None
     columns = []
-    for at, (name, kind) in enumerate(made.columns):
-        if kind is None:
-            kind = Kind(KINDS.get(result.ftype(at), "VARCHAR2"), 4000)
-        if kind.name in ("VARCHAR2", "NVARCHAR2", "RAW", "CHAR", "NCHAR") and not kind.length:
-            kind = Kind(kind.name, 4000)
-        columns.append(Column(name, kind))
+    for at, (name, known) in enumerate(made.columns):
+        kind = known or Kind(KINDS.get(result.ftype(at), "VARCHAR2"), 4000)
+        unsized = kind.name in ("VARCHAR2", "NVARCHAR2", "RAW", "CHAR", "NCHAR") and not kind.length
+        columns.append(Column(name, Kind(kind.name, 4000) if unsized else kind))
     return tuple(columns)
-
-
-assert NUMBER
-assert quoted

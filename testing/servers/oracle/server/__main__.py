@@ -67,7 +67,7 @@ def _session(database: Database, login: handshake.Login, service: str, number: i
     return Session(database, user, service, login.time_zone, number)
 
 
-def refusal(error: OracleError) -> bytes:
+def refusal(error: OracleError) -> Writer:
     """Before there is a session."""
     answer = Writer().u8(handshake.ERROR).integer(0, 0, 0, error.number, 0, 0, 0, 0).u8(0, 0, 0, 0, 0, 0)
     answer.integer(0, 0).u8(0).integer(0, 0, 0).u8(0, 0).integer(0, 0, 0, 0, 0, 0, error.number, 0)

@@ -29,9 +29,7 @@ class EmbeddedOracle:
         self.folder, self.host, self.port = folder.resolve(), LOOPBACK, port or free_port()
         self.user, self.password = USER, "tidemark"
         self.log_bytes = log_bytes
-        self.postgres = EmbeddedPostgresSource(
-            self.folder / "data" / "postgres", options={"synchronous_commit": "off"}, durable=False
-        )
+        self.postgres = EmbeddedPostgresSource(self.folder / "data" / "postgres", durable=False)
         self._child: Child | None = None
 
     @property
@@ -83,6 +81,11 @@ class EmbeddedOracle:
             self._child = None
         if self.postgres.running:
             self.postgres.stop()
+
+    def restart(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """On the same port."""
+        self.stop(how)
+        self.start()
 
     def archived(self) -> list[Path]:
         """Archived redo logs, the oldest first."""

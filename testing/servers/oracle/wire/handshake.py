@@ -16,7 +16,18 @@ from dataclasses import dataclass
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from testing.servers.oracle.engine.errors import OracleError
-from testing.servers.oracle.wire.packets import ACCEPT, CONNECT, DATA, REFUSE, SDU, Channel, Gone, Packet, Reader, Writer
+from testing.servers.oracle.wire.packets import (
+    ACCEPT,
+    CONNECT,
+    DATA,
+    REFUSE,
+    SDU,
+    Channel,
+    Gone,
+    Packet,
+    Reader,
+    Writer,
+)
 
 VERSION = 317  # of TNS: below 318 there is no check of out-of-band breaks
 FIELDS = 12  # of TTC: as Oracle 19.1

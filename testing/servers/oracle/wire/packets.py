@@ -17,6 +17,7 @@ SDU = 8192  # bytes of a packet
 LONG, NULL = 254, 255  # in a length's place
 SHORT = 252  # bytes at most that one length byte says
 CHUNK = 32767
+Body = bytes | bytearray
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class Channel:
         body = self._exactly(size - HEADER)
         return Packet(head[4], body[2:] if head[4] == DATA else body)
 
-    def send(self, kind: int, body: bytes) -> None:
+    def send(self, kind: int, body: Body) -> None:
         """In as many packets as it takes; raises Gone."""
         room = SDU - HEADER - 2
         pieces = [body[at : at + room] for at in range(0, len(body), room)] if kind == DATA else [body]

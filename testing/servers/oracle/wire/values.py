@@ -14,6 +14,9 @@ from testing.servers.oracle.engine.kinds import LOCAL, MONTHS, NATIONAL, SECONDS
 
 DIGITS = Context(prec=40, rounding=ROUND_HALF_UP)
 MIDDLE, OFFSET = 0x80000000, 60
+ZERO, END, HUNDREDS = b"\x80", 102, 20  # of a NUMBER: nought, the last byte of a negative one, pairs of digits
+EXPONENT = 193
+ZONED_BYTES = 13
 DAY = 86_400_000_000_000  # nanoseconds
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 ROWID_PARTS = ((0, 6), (6, 9), (9, 15), (15, 18))  # object, file, block, row
@@ -35,7 +38,7 @@ def encode_number(text: str) -> bytes:
     """Base 100, an exponent byte first; of a negative number all bytes inverted."""
     value = DIGITS.create_decimal(text)
     if not value:
-        return b"\x80"
+        return ZERO
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     pairs = list(digits)
@@ -52,17 +55,17 @@ def encode_number(text: str) -> bytes:
         hundreds.pop(0)
         place -= 1
     if sign:
-        tail = [] if len(hundreds) >= 20 else [102]
-        return bytes([~(place + 193) & 0xFF, *(101 - one for one in hundreds), *tail])
-    return bytes([(place + 193) & 0xFF, *(one + 1 for one in hundreds)])
+        tail = [] if len(hundreds) >= HUNDREDS else [END]
+        return bytes([~(place + EXPONENT) & 0xFF, *(101 - one for one in hundreds), *tail])
+    return bytes([(place + EXPONENT) & 0xFF, *(one + 1 for one in hundreds)])
 
 
 def decode_number(data: bytes) -> str:
-    if data == b"\x80":
+    if data == ZERO:
         return "0"
     positive = bool(data[0] & 0x80)
-    place = (data[0] if positive else ~data[0] & 0xFF) - 193
-    rest = data[1:-1] if not positive and data[-1] == 102 else data[1:]
+    place = (data[0] if positive else ~data[0] & 0xFF) - EXPONENT
+    rest = data[1:-1] if not positive and data[-1] == END else data[1:]
     hundreds = [one - 1 if positive else 101 - one for one in rest]
     digits = int("".join(f"{one:02}" for one in hundreds))
     value = Decimal(digits).scaleb(2 * (place - len(hundreds) + 1), DIGITS)
@@ -94,7 +97,7 @@ def encode_zoned(text: str) -> bytes:
 
 
 def decode_zoned(data: bytes) -> str:
-    minutes = (data[11] - 20) * 60 + data[12] - 60 if len(data) > 12 else 0
+    minutes = (data[11] - 20) * 60 + data[12] - 60 if len(data) == ZONED_BYTES else 0
     sign, minutes = "-" if minutes < 0 else "+", abs(minutes)
     return f"{decode_time(data)}|{sign}{minutes // 60:02}:{minutes % 60:02}"
 

@@ -38,7 +38,7 @@ class Words:
         return self.at >= len(self.tokens)
 
     def peek(self, ahead: int = 0) -> str:
-        """"" at the end; a quoted name or string as it is written."""
+        """An empty one at the end; a quoted name or string as it is written."""
         return self.tokens[self.at + ahead][1] if self.at + ahead < len(self.tokens) else ""
 
     def take(self, *words: str) -> bool:

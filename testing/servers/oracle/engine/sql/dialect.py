@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from sqlglot import exp, parser, tokens
 from sqlglot.dialects.oracle import Oracle
 from sqlglot.errors import SqlglotError
+from sqlglot.parsers.oracle import OracleParser
 
 from testing.servers.oracle.engine.errors import OracleError
 
@@ -30,7 +31,7 @@ class Server(Oracle):
             **{key: value for key, value in Oracle.Tokenizer.KEYWORDS.items() if key not in UNRESERVED},
         }
 
-    class Parser(Oracle.Parser):
+    class Parser(OracleParser):
         FUNCTIONS: ClassVar[Any] = {}
         FUNCTION_PARSERS: ClassVar[Any] = {
             name: Oracle.Parser.FUNCTION_PARSERS[name] for name in ("CAST", "EXTRACT", "TRIM", "LISTAGG")

@@ -7,14 +7,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from testing.servers.oracle.engine.catalog import DBA, ROLES, User
-from testing.servers.oracle.engine.columns import log_kinds
+from testing.servers.oracle.engine.ddl.columns import log_kinds
 from testing.servers.oracle.engine.errors import OracleError, unsupported
 
 if TYPE_CHECKING:
-    from testing.servers.oracle.engine.definitions import Definitions
+    from testing.servers.oracle.engine.ddl.definitions import Definitions
 
 _PASSWORD = re.compile(r"(IDENTIFIED\s+BY\s+)(\"[^\"]*\"|\S+)", re.IGNORECASE)
-ON_OBJECTS = ("SELECT", "INSERT", "UPDATE", "DELETE", "FLASHBACK", "READ", "ALTER", "INDEX", "REFERENCES", "EXECUTE", "ALL")
+ON_OBJECTS = (
+    "SELECT",
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "FLASHBACK",
+    "READ",
+    "ALTER",
+    "INDEX",
+    "REFERENCES",
+    "EXECUTE",
+    "ALL",
+)
 
 
 class Accounts:

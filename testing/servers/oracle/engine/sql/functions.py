@@ -9,14 +9,26 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from testing.servers.oracle.engine import nls
-from testing.servers.oracle.engine.coercions import assigned
 from testing.servers.oracle.engine.errors import OracleError, unsupported
 from testing.servers.oracle.engine.kinds import (
-    DATE, INTERVALS, LOCAL, MONTHS, NUMBER, NUMBERS, ROWID, SECONDS, TEXT, TIMESTAMP, ZONED, ZONED_TIMESTAMP, Kind,
+    DATE,
+    INTERVALS,
+    LOCAL,
+    MONTHS,
+    NUMBER,
+    NUMBERS,
+    ROWID,
+    SECONDS,
+    TEXT,
+    TIMESTAMP,
+    ZONED,
+    ZONED_TIMESTAMP,
+    Kind,
 )  # fmt: skip
+from testing.servers.oracle.engine.sql.coercions import assigned
 
 if TYPE_CHECKING:
-    from testing.servers.oracle.engine.expressions import Expressions, Scope, Typed
+    from testing.servers.oracle.engine.sql.expressions import Expressions, Scope, Typed
 
 Nodes = Sequence[exp.Expr]
 Function = Callable[["Expressions", Nodes, "Scope"], "Typed"]
@@ -26,13 +38,13 @@ _DIGITS = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d{1,9}))?\s*(.*)$
 
 
 def _typed(sql: str, kind: Kind | None, literal: str | None = None) -> Typed:
-    from testing.servers.oracle.engine.expressions import Typed
+    from testing.servers.oracle.engine.sql.expressions import Typed
 
     return Typed(sql, kind, literal)
 
 
 def _quoted(text: str) -> str:
-    from testing.servers.oracle.engine.expressions import quoted
+    from testing.servers.oracle.engine.sql.expressions import quoted
 
     return quoted(text)
 
@@ -54,7 +66,7 @@ def _first(template: str) -> Function:
     def made(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
         values = [me.of(one, scope) for one in nodes]
         kind = next((one.kind for one in values if one.kind), None)
-        texts = [assigned(one.sql, one.kind, kind, me.session.time_zone, one.literal) if kind else one.sql for one in values]
+        texts = [assigned(one.sql, one.kind, kind, me.session.time_zone) if kind else one.sql for one in values]
         return _typed(template.format(", ".join(texts), *texts), kind)
 
     return made
@@ -74,7 +86,7 @@ def _decode(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
         pairs, rest = pairs[:-1], pairs[-1]
     results = [me.of(one, scope) for one in (*pairs[1::2], *((rest,) if rest is not None else ()))]
     kind = next((one.kind for one in results if one.kind), None)
-    texts = [assigned(one.sql, one.kind, kind, me.session.time_zone, one.literal) if kind else one.sql for one in results]
+    texts = [assigned(one.sql, one.kind, kind, me.session.time_zone) if kind else one.sql for one in results]
     whens = ""
     for at, choice in enumerate(pairs[::2]):
         left, right = me.pair(nodes[0], choice, scope)
@@ -189,7 +201,9 @@ def _units(name: str) -> Function:
 
     def made(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
         unit = me.literal(nodes[1], scope).upper()
-        return _typed(f"round({me.assigned(nodes[0], scope, NUMBER)} * {sizes[unit]})", Kind(name, precision=9, scale=9))
+        return _typed(
+            f"round({me.assigned(nodes[0], scope, NUMBER)} * {sizes[unit]})", Kind(name, precision=9, scale=9)
+        )
 
     return made
 
@@ -218,8 +232,8 @@ def _rounded(function: str) -> Function:
 
 
 def _from_tz(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
-    zone = me.literal(nodes[1], scope)
-    return _typed(assigned(me.assigned(nodes[0], scope, TIMESTAMP), TIMESTAMP, ZONED_TIMESTAMP, zone), ZONED_TIMESTAMP)
+    stamp = me.assigned(nodes[0], scope, TIMESTAMP)
+    return _typed(assigned(stamp, TIMESTAMP, ZONED_TIMESTAMP, me.literal(nodes[1], scope)), ZONED_TIMESTAMP)
 
 
 def _utc(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
@@ -237,7 +251,8 @@ def _context(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
 FUNCTIONS: dict[str, Function] = {
     "DATE ": _literal_date, "TIMESTAMP ": _literal_timestamp,
     "UPPER": _plain("upper({0})", TEXT, TEXT), "LOWER": _plain("lower({0})", TEXT, TEXT),
-    "LENGTH": _plain("length({0})::numeric", NUMBER, TEXT), "LENGTHB": _plain("octet_length({0})::numeric", NUMBER, TEXT),
+    "LENGTH": _plain("length({0})::numeric", NUMBER, TEXT),
+    "LENGTHB": _plain("octet_length({0})::numeric", NUMBER, TEXT),
     "SUBSTR": _plain("ora.substr({0})", TEXT, TEXT, NUMBER), "INSTR": _plain("strpos({0})::numeric", NUMBER, TEXT),
     "LPAD": _plain("lpad({0})", TEXT, TEXT, INT, TEXT), "RPAD": _plain("rpad({0})", TEXT, TEXT, INT, TEXT),
     "REPLACE": _plain("nullif(replace({0}), '')", TEXT, TEXT),
@@ -246,8 +261,10 @@ FUNCTIONS: dict[str, Function] = {
     "TRANSLATE": _plain("translate({0})", TEXT, TEXT), "CHR": _plain("chr(({0})::int)", TEXT, NUMBER),
     "ASCII": _plain("ascii({0})::numeric", NUMBER, TEXT), "INITCAP": _plain("initcap({0})", TEXT, TEXT),
     "NVL": _first("coalesce({0})"), "COALESCE": _first("coalesce({0})"), "GREATEST": _first("greatest({0})"),
-    "LEAST": _first("least({0})"), "NULLIF": _first("nullif({0})"), "MIN": _first("min({0})"), "MAX": _first("max({0})"),
-    "DECODE": _decode, "COUNT": _count, "SUM": _plain("sum({0})", NUMBER, NUMBER), "AVG": _plain("avg({0})", NUMBER, NUMBER),
+    "LEAST": _first("least({0})"), "NULLIF": _first("nullif({0})"),
+    "MIN": _first("min({0})"), "MAX": _first("max({0})"),
+    "DECODE": _decode, "COUNT": _count, "SUM": _plain("sum({0})", NUMBER, NUMBER),
+    "AVG": _plain("avg({0})", NUMBER, NUMBER),
     "ABS": _first("abs({0})"), "MOD": _plain("mod({0})", NUMBER, NUMBER), "POWER": _plain("power({0})", NUMBER, NUMBER),
     "FLOOR": _plain("floor({0})", NUMBER, NUMBER), "CEIL": _plain("ceil({0})", NUMBER, NUMBER),
     "SIGN": _plain("sign({0})", NUMBER, NUMBER), "ROUND": _rounded("round"), "TRUNC": _rounded("trunc"),

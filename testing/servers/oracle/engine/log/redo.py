@@ -82,6 +82,10 @@ class Log:
         """Both included."""
         return self.records[bisect.bisect_left(self.scns, first) : bisect.bisect_right(self.scns, last)]
 
+    def file(self, name: str) -> Path:
+        """Which of its files is meant."""
+        return self.archived if self.archived and str(self.archived) == name else self.online
+
     @property
     def gone(self) -> Path | None:
         """The archived file's mark, where RMAN has deleted it."""

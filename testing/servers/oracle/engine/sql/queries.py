@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from testing.servers.oracle.engine.catalog import Catalog, Table, User
-from testing.servers.oracle.engine.dictionary import View
 from testing.servers.oracle.engine.errors import OracleError, unsupported
-from testing.servers.oracle.engine.expressions import Expressions, Relation, Scope, Session, quoted
 from testing.servers.oracle.engine.kinds import NUMBER, TEXT, Kind
+from testing.servers.oracle.engine.sql.expressions import Expressions, Relation, Scope, Session, quoted
+from testing.servers.oracle.engine.views.view import View
 
 # What of a version of a row was committed at an SCN.
 AS_OF = (
     "SELECT h.* FROM {history} h JOIN ora.commits f ON f.xid = h.v_from AND f.scn <= {scn}"
     " LEFT JOIN ora.commits t ON t.xid = h.v_to AND t.scn <= {scn} WHERE t.xid IS NULL"
 )
-_SELECT = {"with_", "kind", "hint", "distinct", "expressions", "limit", "operation_modifiers", "from_", "joins", "where",
-           "connect", "group", "having", "order", "offset", "locks"}  # fmt: skip
+_SELECT = {"with_", "kind", "hint", "distinct", "expressions", "limit", "operation_modifiers", "from_", "joins",
+           "where", "connect", "group", "having", "order", "offset", "locks"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,19 @@ class Queries:
         if isinstance(tree, exp.Query):
             sql, columns = self._query(tree, Scope())
             return Translated(sql, tuple(columns), tables=tuple(self._tables))
-        if isinstance(tree, exp.MultitableInserts):
-            table, sql = self._insert_all(tree)
-            return Translated(sql, target=table, tables=tuple(self._tables))
-        verb = {exp.Insert: self._insert, exp.Update: self._update, exp.Delete: self._delete, exp.Merge: self._merge}
-        made = verb.get(type(tree))
-        if made is None:
-            raise OracleError(900)
-        table, sql = made(tree)
+        match tree:
+            case exp.Insert():
+                table, sql = self._insert(tree)
+            case exp.Update():
+                table, sql = self._update(tree)
+            case exp.Delete():
+                table, sql = self._delete(tree)
+            case exp.Merge():
+                table, sql = self._merge(tree)
+            case exp.MultitableInserts():
+                table, sql = self._insert_all(tree)
+            case _:
+                raise OracleError(900)
         return Translated(sql, target=table, tables=tuple(self._tables))
 
     # Queries
@@ -94,7 +99,8 @@ class Queries:
         found = node.args.get("with_")
         if not found:
             return ""
-        made, known = [], {}
+        made: list[str] = []
+        known: dict[str, Relation] = {}
         self._named.append(known)
         for one in found.expressions:
             sql, columns = self._query(one.this, Scope(outer=scope.outer))
@@ -125,8 +131,7 @@ class Queries:
         if not node.args.get("from_"):
             raise OracleError(923)
         sources = [self._source(node.args["from_"].this, scope)]
-        for join in node.args.get("joins") or ():
-            sources.append(self._join(join, scope))
+        sources += [self._join(join, scope) for join in node.args.get("joins") or ()]
         if connect := node.args.get("connect"):
             scope.level = "l.level"
             sources.append(f" CROSS JOIN generate_series(1, {self._levels(connect, scope)}) AS l(level)")
@@ -138,17 +143,21 @@ class Queries:
             sql += " GROUP BY " + ", ".join(self._expressions.of(one, scope).sql for one in group.expressions)
         if having := node.args.get("having"):
             sql += f" HAVING {self._expressions.condition(having.this, scope)}"
-        names: dict[str, int] = {}
-        for at, one in enumerate(node.expressions, 1):
-            if isinstance(one, exp.Alias):
-                names[_name(one.args["alias"])] = at
+        return sql + self._tail(node, scope, limit), columns
+
+    def _tail(self, node: exp.Select, scope: Scope, limit: str) -> str:
+        """ORDER BY, the row limiting clause, FOR UPDATE."""
+        sql = ""
+        aliases = ((at, one) for at, one in enumerate(node.expressions, 1) if isinstance(one, exp.Alias))
+        names = {_name(one.args["alias"]): at for at, one in aliases}
         if order := node.args.get("order"):
             sql += " " + self._expressions.order(order, scope, names)
         if offset := node.args.get("offset"):
             sql += f" OFFSET ({self._expressions.of(offset.expression, scope).sql})::bigint"
         if fetch := node.args.get("limit"):
             options = fetch.args.get("limit_options")
-            if not isinstance(fetch, exp.Fetch) or options and (options.args.get("percent") or options.args.get("with_ties")):
+            more = options and (options.args.get("percent") or options.args.get("with_ties"))
+            if not isinstance(fetch, exp.Fetch) or more:
                 raise unsupported(fetch.sql("oracle"))
             count = fetch.args.get("count")
             limit = f"({self._expressions.of(count, scope).sql})::bigint" if count is not None else "1"
@@ -156,14 +165,14 @@ class Queries:
         for lock in node.args.get("locks") or ():
             wait = lock.args.get("wait")
             sql += " FOR UPDATE" + (" NOWAIT" if wait is True else " SKIP LOCKED" if wait is False else "")
-        return sql, columns
+        return sql
 
     def _results(self, node: exp.Select, scope: Scope) -> tuple[list[str], list[tuple[str, Kind | None]]]:
         made: list[str] = []
         columns: list[tuple[str, Kind | None]] = []
         for one in node.expressions:
             inner = one.this if isinstance(one, exp.Alias) else one
-            star = isinstance(inner, exp.Star) or isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)
+            star = isinstance(inner, exp.Star) or (isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star))
             if star:
                 wanted = _name(inner.args["table"]) if isinstance(inner, exp.Column) else ""
                 for relation in scope.relations:
@@ -189,8 +198,10 @@ class Queries:
             left = getattr(one, "this", None)
             if isinstance(left, exp.Column) and left.name.upper() == "ROWNUM" and not left.this.quoted:
                 value = self._expressions.of(one.expression, scope).sql
-                less = {exp.LTE: "", exp.EQ: "", exp.LT: " - 1"}.get(type(one))
-                if less is None or isinstance(one, exp.EQ) and value != "1::numeric":
+                less = " - 1" if isinstance(one, exp.LT) else ""
+                if not isinstance(one, exp.LTE | exp.LT | exp.EQ) or (
+                    isinstance(one, exp.EQ) and value != "1::numeric"
+                ):
                     raise unsupported(one.sql("oracle"))
                 limit = f"(({value})::bigint{less})"
             else:
@@ -332,7 +343,11 @@ class Queries:
                 made.append(f"({names}) = (SELECT {', '.join(cells)} FROM ({sql}) AS s)")
                 continue
             column = table.column(_column(one.this))
-            value = "DEFAULT" if _default(one.expression) else self._expressions.assigned(one.expression, scope, column.kind)
+            value = (
+                "DEFAULT"
+                if _default(one.expression)
+                else self._expressions.assigned(one.expression, scope, column.kind)
+            )
             made.append(f"c{column.id} = {value}")
         return ", ".join(made)
 
@@ -403,7 +418,7 @@ def view_source(view: View) -> str:
 
 
 def _assigned(sql: str, given: Kind | None, wanted: Kind, zone: str) -> str:
-    from testing.servers.oracle.engine.coercions import assigned
+    from testing.servers.oracle.engine.sql.coercions import assigned
 
     return assigned(sql if given else f"{sql}::{wanted.postgres}", given, wanted, zone)
 

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from sqlglot import exp
 
 from testing.servers.oracle.engine import nls
-from testing.servers.oracle.engine.coercions import assigned, compared, padded
-from testing.servers.oracle.engine.dialect import PREFIX
+from testing.servers.oracle.engine.ddl.types import kind_of
+from testing.servers.oracle.engine.ddl.words import Words
 from testing.servers.oracle.engine.errors import OracleError, unsupported
-from testing.servers.oracle.engine.functions import FUNCTIONS, PACKAGES
 from testing.servers.oracle.engine.kinds import (
-    DATE, DATETIMES, INTERVALS, LOCAL, MONTHS, NUMBER, NUMBERS, ROWID, SECONDS, TEXT, TIMESTAMP, ZONED, ZONED_TIMESTAMP,
+    DATE,
+    DATETIMES,
+    INTERVALS,
+    LOCAL,
+    MONTHS,
+    NUMBER,
+    NUMBERS,
+    ROWID,
+    SECONDS,
+    TEXT,
+    TIMESTAMP,
+    ZONED,
+    ZONED_TIMESTAMP,
     Kind,
 )  # fmt: skip
-from testing.servers.oracle.engine.types import kind_of
-from testing.servers.oracle.engine.words import Words
+from testing.servers.oracle.engine.sql.coercions import assigned, compared, padded
+from testing.servers.oracle.engine.sql.dialect import PREFIX
+from testing.servers.oracle.engine.sql.functions import FUNCTIONS, PACKAGES
 
 COMPARISONS = {exp.EQ: "=", exp.NEQ: "<>", exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
 PSEUDO_COLUMNS = ("ROWID", "ROWNUM", "LEVEL", "SYSDATE", "USER", "UID")
@@ -39,7 +51,7 @@ class Relation:
 
     alias: str
     name: str
-    columns: dict[str, tuple[str, Kind | None]]
+    columns: Mapping[str, tuple[str, Kind | None]]
     obj: int = 0
     owner: str = ""
 
@@ -71,7 +83,11 @@ class Session(Protocol):
 def quoted(text: str) -> str:
     if "\0" in text:
         raise unsupported("a zero character in a string")
-    return "'" + text.replace("'", "''") + "'" if "\\" not in text else "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+    return (
+        "'" + text.replace("'", "''") + "'"
+        if "\\" not in text
+        else "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+    )
 
 
 class Expressions:
@@ -83,7 +99,7 @@ class Expressions:
     def of(self, node: exp.Expr, scope: Scope) -> Typed:
         for kind in type(node).__mro__:
             if found := _VISITORS.get(kind):
-                made = found(self, node, scope)
+                made: Typed = getattr(self, found)(node, scope)
                 return _condition(f"NOT ({made.sql})") if _negated(node) else made
         raise unsupported(f"{type(node).__name__}: {node.sql('oracle')}")
 
@@ -96,7 +112,7 @@ class Expressions:
     def assigned(self, node: exp.Expr, scope: Scope, kind: Kind) -> str:
         """As a column of that kind takes it."""
         made = self.of(node, scope)
-        return assigned(made.sql, made.kind, kind, self.session.time_zone, made.literal)
+        return assigned(made.sql, made.kind, kind, self.session.time_zone)
 
     def pair(self, left: exp.Expr, right: exp.Expr, scope: Scope) -> tuple[str, str]:
         """Both in a form in which they can be compared."""
@@ -106,11 +122,15 @@ class Expressions:
         """A CHAR is compared without its blanks with a literal or another CHAR only."""
         names = [side.kind.name if side.kind else "" for side in (one, other)]
         for at, (own, against) in enumerate(((one, other), (other, one))):
-            if names[at] in ("CHAR", "NCHAR") and names[1 - at] in ("VARCHAR2", "NVARCHAR2") and against.literal is None:
+            if (
+                names[at] in ("CHAR", "NCHAR")
+                and names[1 - at] in ("VARCHAR2", "NVARCHAR2")
+                and against.literal is None
+            ):
                 return (padded(one.sql), other.sql) if own is one else (one.sql, padded(other.sql))
         return (
-            compared(one.sql, one.kind, other.kind, self.session.time_zone, one.literal),
-            compared(other.sql, other.kind, one.kind, self.session.time_zone, other.literal),
+            compared(one.sql, one.kind, other.kind, self.session.time_zone),
+            compared(other.sql, other.kind, one.kind, self.session.time_zone),
         )
 
     def literal(self, node: exp.Expr, scope: Scope) -> str:
@@ -139,9 +159,9 @@ class Expressions:
     def _column(self, node: exp.Column, scope: Scope) -> Typed:
         name = node.name if node.this.quoted else node.name.upper()
         table = node.args.get("table")
-        if table is None and not node.this.quoted and name in PSEUDO_COLUMNS:
-            if made := self._pseudo(name, scope):
-                return made
+        plain = table is None and not node.this.quoted
+        if plain and name in PSEUDO_COLUMNS and (made := self._pseudo(name, scope)):
+            return made
         owner = node.args.get("db")
         prefix = _name(table) if table else ""
         if prefix and not owner and name in ("NEXTVAL", "CURRVAL"):
@@ -151,7 +171,7 @@ class Expressions:
         level: Scope | None = scope
         while level is not None:
             for one in level.relations:
-                if prefix and prefix != one.name or owner and _name(owner) != one.owner:
+                if (prefix and prefix != one.name) or (owner and _name(owner) != one.owner):
                     continue
                 if name in one.columns:
                     column, kind = one.columns[name]
@@ -184,6 +204,22 @@ class Expressions:
         zone = self.session.time_zone
         return Typed(f"ora.now() || {quoted('|' + zone)}", ZONED_TIMESTAMP)
 
+    def _server_time(self, node: exp.Expr, scope: Scope) -> Typed:
+        del node, scope
+        return Typed("ora.now() || '|+00:00'", ZONED_TIMESTAMP)
+
+    def _local_time(self, node: exp.Expr, scope: Scope) -> Typed:
+        del node, scope
+        return Typed(f"ora.shift(ora.now(), {quoted(self.session.time_zone)})", TIMESTAMP)
+
+    def _null(self, node: exp.Expr, scope: Scope) -> Typed:
+        del node, scope
+        return Typed("NULL", None)
+
+    def _current_user(self, node: exp.Expr, scope: Scope) -> Typed:
+        del node, scope
+        return _text(self.session.user)
+
     # Operators
 
     def _arithmetic(self, node: exp.Binary, scope: Scope) -> Typed:
@@ -193,7 +229,7 @@ class Expressions:
             return self._date_arithmetic(node, left, right)
         binary = bool(names & {"BINARY_FLOAT", "BINARY_DOUBLE"})
         kind = Kind("BINARY_DOUBLE") if binary else NUMBER
-        a, b = (assigned(one.sql, one.kind, kind, "", one.literal) for one in (left, right))
+        a, b = (assigned(one.sql, one.kind, kind, "") for one in (left, right))
         if isinstance(node, exp.Div):
             return Typed(f"({a} / {b})" if binary else f"ora.div({a}, {b})", kind)
         sign = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}[type(node)]
@@ -262,7 +298,10 @@ class Expressions:
     def _in(self, node: exp.In, scope: Scope) -> Typed:
         if query := node.args.get("query"):
             sql, kinds = self._query(query, scope)
-            own = [self.of(one, scope) for one in (node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this])]
+            own = [
+                self.of(one, scope)
+                for one in (node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this])
+            ]
             columns = [f"q{at}" for at in range(1, len(kinds) + 1)]
             pairs = [self.pair_of(a, Typed(f"i.{b}", k)) for a, b, k in zip(own, columns, kinds, strict=True)]
             left, right = (", ".join(side) for side in zip(*pairs, strict=True))
@@ -270,7 +309,9 @@ class Expressions:
         choices = []
         for one in node.expressions:
             left, right = (
-                self._tuples(node.this, one, scope) if isinstance(node.this, exp.Tuple) else self.pair(node.this, one, scope)
+                self._tuples(node.this, one, scope)
+                if isinstance(node.this, exp.Tuple)
+                else self.pair(node.this, one, scope)
             )
             choices.append(f"{left} = {right}")
         return _condition("(" + " OR ".join(choices) + ")")
@@ -314,7 +355,7 @@ class Expressions:
         if default := node.args.get("default"):
             results.append(self.of(default, scope))
         kind = next((one.kind for one in results if one.kind), None)
-        texts = [assigned(one.sql, one.kind, kind, self.session.time_zone, one.literal) if kind else one.sql for one in results]
+        texts = [assigned(one.sql, one.kind, kind, self.session.time_zone) if kind else one.sql for one in results]
         whens = " ".join(f"WHEN {a} THEN {b}" for a, b in zip(conditions, texts, strict=False))
         tail = f" ELSE {texts[-1]}" if node.args.get("default") else ""
         return Typed(f"(CASE {whens}{tail} END)", kind)
@@ -336,7 +377,9 @@ class Expressions:
         words = [one.name.upper() if one is not None else "" for one in (first, last)]
         value = nls.interval(self.literal(node.this, scope), words[0], words[1])
         name = MONTHS if words[0] in ("YEAR", "MONTH") else SECONDS
-        return Typed(f"{value}::numeric" if value[0] != "-" else f"({value})::numeric", Kind(name, precision=2, scale=6))
+        return Typed(
+            f"{value}::numeric" if value[0] != "-" else f"({value})::numeric", Kind(name, precision=2, scale=6)
+        )
 
     def _function(self, node: exp.Anonymous, scope: Scope) -> Typed:
         name = str(node.this).upper()
@@ -346,7 +389,9 @@ class Expressions:
 
     def _package(self, node: exp.Dot, scope: Scope) -> Typed:
         inner = node.expression
-        name = f"{_name(node.this)}.{str(inner.this).upper() if isinstance(inner, exp.Anonymous) else inner.name.upper()}"
+        name = (
+            f"{_name(node.this)}.{str(inner.this).upper() if isinstance(inner, exp.Anonymous) else inner.name.upper()}"
+        )
         if name not in PACKAGES:
             raise OracleError(904, f'"{name}"')
         return PACKAGES[name](self, inner.expressions, scope)
@@ -406,7 +451,7 @@ def _text(value: str) -> Typed:
 
 
 def _negated(node: exp.Expr) -> bool:
-    """x NOT LIKE, NOT IN, NOT BETWEEN; the first has its ESCAPE around it."""
+    """X NOT LIKE, NOT IN, NOT BETWEEN; the first has its ESCAPE around it."""
     inner = node.this if isinstance(node, exp.Escape) else node
     return isinstance(inner, exp.Expr) and bool(inner.args.get("negate"))
 
@@ -419,21 +464,21 @@ def _name(node: exp.Expr) -> str:
     return node.name if node.args.get("quoted") else node.name.upper()
 
 
-_VISITORS: dict[type, Callable[..., Typed]] = {
-    exp.Literal: Expressions._literal, exp.National: Expressions._national, exp.Placeholder: Expressions._placeholder,
-    exp.Column: Expressions._column, exp.CurrentTimestamp: Expressions._now,
-    exp.Systimestamp: lambda *_: Typed("ora.now() || '|+00:00'", ZONED_TIMESTAMP),
-    exp.Localtimestamp: lambda me, *_: Typed(f"ora.shift(ora.now(), {quoted(me.session.time_zone)})", TIMESTAMP),
-    exp.Null: lambda *_: Typed("NULL", None), exp.CurrentUser: lambda me, *_: _text(me.session.user),
-    exp.Add: Expressions._arithmetic, exp.Sub: Expressions._arithmetic, exp.Mul: Expressions._arithmetic,
-    exp.Div: Expressions._arithmetic, exp.Neg: Expressions._negative, exp.DPipe: Expressions._joined,
-    exp.Paren: Expressions._parenthesis, exp.And: Expressions._logic, exp.Or: Expressions._logic,
-    exp.Not: Expressions._negation, exp.Is: Expressions._is, exp.In: Expressions._in,
-    exp.Between: Expressions._between, exp.Like: Expressions._like, exp.Escape: Expressions._escape,
-    exp.Exists: Expressions._exists, exp.Subquery: Expressions._subquery, exp.Select: Expressions._subquery,
-    exp.Case: Expressions._case, exp.Cast: Expressions._cast, exp.Interval: Expressions._interval,
-    exp.Anonymous: Expressions._function, exp.Dot: Expressions._package, exp.Trim: Expressions._trim,
-    exp.Extract: Expressions._extract, exp.AtTimeZone: Expressions._zone, exp.Window: Expressions._window,
-    exp.GroupConcat: Expressions._listed, **dict.fromkeys(COMPARISONS, Expressions._comparison),
+_VISITORS: dict[type, str] = {
+    exp.Literal: "_literal", exp.National: "_national", exp.Placeholder: "_placeholder",
+    exp.Column: "_column", exp.CurrentTimestamp: "_now",
+    exp.Systimestamp: "_server_time",
+    exp.Localtimestamp: "_local_time",
+    exp.Null: "_null", exp.CurrentUser: "_current_user",
+    exp.Add: "_arithmetic", exp.Sub: "_arithmetic", exp.Mul: "_arithmetic",
+    exp.Div: "_arithmetic", exp.Neg: "_negative", exp.DPipe: "_joined",
+    exp.Paren: "_parenthesis", exp.And: "_logic", exp.Or: "_logic",
+    exp.Not: "_negation", exp.Is: "_is", exp.In: "_in",
+    exp.Between: "_between", exp.Like: "_like", exp.Escape: "_escape",
+    exp.Exists: "_exists", exp.Subquery: "_subquery", exp.Select: "_subquery",
+    exp.Case: "_case", exp.Cast: "_cast", exp.Interval: "_interval",
+    exp.Anonymous: "_function", exp.Dot: "_package", exp.Trim: "_trim",
+    exp.Extract: "_extract", exp.AtTimeZone: "_zone", exp.Window: "_window",
+    exp.GroupConcat: "_listed", **dict.fromkeys(COMPARISONS, "_comparison"),
 }  # fmt: skip
 assert NUMBERS

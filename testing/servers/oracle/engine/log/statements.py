@@ -13,11 +13,13 @@ from decimal import Decimal
 from testing.servers.oracle.engine import nls
 from testing.servers.oracle.engine.catalog import Column, Table
 from testing.servers.oracle.engine.kinds import LOBS, LOCAL, LONGS, MONTHS, NATIONAL, SECONDS, ZONED, Kind
-from testing.servers.oracle.engine.redo import DELETE, INSERT, UPDATE, Cells, Record
+from testing.servers.oracle.engine.log.redo import DELETE, INSERT, UPDATE, Cells, Record
 from testing.servers.oracle.wire import values
 
 NO_DELIMITER, NO_ROWID, STRING_LITERALS = 64, 2048, 4096
 SELECT_LOCATOR, LOB_WRITE, LOB_TRIM = 9, 10, 11
+LOCALS = ("loc_c CLOB", "buf_c VARCHAR2(6174)", "loc_b BLOB", "buf_b RAW(6174)", "loc_nc NCLOB",
+          "buf_nc NVARCHAR2(6174)")  # fmt: skip
 PIECE = 1000  # characters or bytes of a LOB that one statement writes
 
 
@@ -34,51 +36,61 @@ class Style:
         return "" if self.options & NO_DELIMITER else ";"
 
 
+FUNCTIONS = {
+    "DATE": "TO_DATE", "TIMESTAMP": "TO_TIMESTAMP", LOCAL: "TO_TIMESTAMP", ZONED: "TO_TIMESTAMP_TZ",
+    SECONDS: "TO_DSINTERVAL", MONTHS: "TO_YMINTERVAL",
+}  # fmt: skip
+
+
 def literal(kind: Kind, text: str | None, style: Style) -> str:
     """A value of a statement."""
     if text is None:
         return "NULL"
-    if style.options & STRING_LITERALS and kind.name not in ("RAW", "LONG RAW"):
-        return quoted(_plain(kind, text, style))
-    if kind.name == "DATE":
-        return f"TO_DATE({quoted(_plain(kind, text, style))}, {quoted(style.formats['NLS_DATE_FORMAT'])})"
-    function = {
-        "TIMESTAMP": "TO_TIMESTAMP", LOCAL: "TO_TIMESTAMP", ZONED: "TO_TIMESTAMP_TZ", SECONDS: "TO_DSINTERVAL",
-        MONTHS: "TO_YMINTERVAL",
-    }.get(kind.name)  # fmt: skip
-    if function:
-        return f"{function}({quoted(_plain(kind, text, style))})"
     if kind.name in ("RAW", "LONG RAW"):
         return f"HEXTORAW('{text[2:]}')"
+    plain = quoted(_plain(kind, text, style))
+    if style.options & STRING_LITERALS:
+        return plain
     if kind.name in NATIONAL and not text.isascii():
-        units = text.encode("utf-16-be", "surrogatepass")
-        codes = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]
-        made = "".join(
-            "''" if one == 39 else "\\\\" if one == 92 else chr(one) if 32 <= one < 127 else f"\\{one:04X}" for one in codes
-        )
-        return f"UNISTR('{made}')"
-    return quoted(_plain(kind, text, style))
+        return _unistr(text)
+    if kind.name == "DATE":
+        plain += f", {quoted(style.formats['NLS_DATE_FORMAT'])}"
+    return f"{FUNCTIONS[kind.name]}({plain})" if kind.name in FUNCTIONS else plain
+
+
+def _unistr(text: str) -> str:
+    """Of a national text: what is not ASCII as a backslash and four digits of UTF-16."""
+    made = ""
+    for one in text:
+        units = one.encode("utf-16-be", "surrogatepass").hex().upper()
+        escaped = "".join(f"\\{units[at : at + 4]}" for at in range(0, len(units), 4))
+        made += {"'": "''", "\\": "\\\\"}.get(one, one if one.isascii() and one.isprintable() else escaped)
+    return f"UNISTR('{made}')"
 
 
 def _plain(kind: Kind, text: str, style: Style) -> str:
-    if kind.name in ("NUMBER", "FLOAT"):
-        return nls.number_text(text)
-    if kind.name in ("BINARY_FLOAT", "BINARY_DOUBLE"):
-        return _scientific(text)
-    if kind.name == "DATE":
-        return nls.render(text, style.formats["NLS_DATE_FORMAT"])
-    if kind.name == "TIMESTAMP":
-        return nls.render(text, style.formats["NLS_TIMESTAMP_FORMAT"], scale=kind.scale or 0)
-    if kind.name == LOCAL:
-        local = nls.shifted(text, nls.offset(style.zone))
-        return nls.render(local, style.formats["NLS_TIMESTAMP_FORMAT"], style.zone, kind.scale or 0)
-    if kind.name == ZONED:
-        stamp, _, zone = text.partition("|")
-        local = nls.shifted(stamp, nls.offset(zone))
-        return nls.render(local, style.formats["NLS_TIMESTAMP_TZ_FORMAT"], zone, kind.scale or 0)
-    if kind.name == SECONDS:
-        return nls.seconds_text(text, kind.precision or 2, kind.scale or 0)
-    return nls.months_text(text, kind.precision or 2) if kind.name == MONTHS else text
+    """Without quotes."""
+    match kind.name:
+        case "NUMBER" | "FLOAT":
+            made = nls.number_text(text)
+        case "BINARY_FLOAT" | "BINARY_DOUBLE":
+            made = _scientific(text)
+        case "DATE":
+            made = nls.render(text, style.formats["NLS_DATE_FORMAT"])
+        case "TIMESTAMP":
+            made = nls.render(text, style.formats["NLS_TIMESTAMP_FORMAT"], scale=kind.scale or 0)
+        case name if name in (LOCAL, ZONED):
+            stamp, _, zone = text.partition("|")
+            zone = zone or style.zone
+            model = style.formats["NLS_TIMESTAMP_TZ_FORMAT" if name == ZONED else "NLS_TIMESTAMP_FORMAT"]
+            made = nls.render(nls.shifted(stamp, nls.offset(zone)), model, zone, kind.scale or 0)
+        case name if name == SECONDS:
+            made = nls.seconds_text(text, kind.precision or 2, kind.scale or 0)
+        case name if name == MONTHS:
+            made = nls.months_text(text, kind.precision or 2)
+        case _:
+            made = text
+    return made
 
 
 def _scientific(text: str) -> str:
@@ -164,12 +176,9 @@ class Statements:
 
     def _lob(self, column: Column, text: str) -> Iterator[tuple[int, str]]:
         letter = {"CLOB": "c", "NCLOB": "nc", "BLOB": "b"}[column.kind.name]
-        conditions = [f"ROWID = '{self._row_id}'"]
-        yield SELECT_LOCATOR, (
-            f"DECLARE \n loc_c CLOB; \n buf_c VARCHAR2(6174); \n loc_b BLOB; \n buf_b RAW(6174); \n loc_nc NCLOB; \n"
-            f" buf_nc NVARCHAR2(6174); \nBEGIN\n select \"{column.name}\" into loc_{letter} from {self._target}"
-            f" where {' and '.join(conditions)} for update;"
-        )
+        names = "".join(f" {one}; \n" for one in LOCALS)
+        found = f"select \"{column.name}\" into loc_{letter} from {self._target} where ROWID = '{self._row_id}'"
+        yield SELECT_LOCATOR, f"DECLARE \n{names}BEGIN\n {found} for update;"
         data: Sequence[str] = [text[2:][at : at + 2 * PIECE] for at in range(0, len(text) - 2, 2 * PIECE)]
         if letter != "b":
             data = [text[at : at + PIECE] for at in range(0, len(text), PIECE)]
@@ -179,7 +188,10 @@ class Statements:
         for piece in data:
             size = len(piece) // 2 if letter == "b" else len(piece)
             value = f"HEXTORAW('{piece}')" if letter == "b" else quoted(piece)
-            yield LOB_WRITE, f" buf_{letter} := {value}; \n dbms_lob.write(loc_{letter}, {size}, {at}, buf_{letter});\nEND;"
+            yield (
+                LOB_WRITE,
+                f" buf_{letter} := {value}; \n dbms_lob.write(loc_{letter}, {size}, {at}, buf_{letter});\nEND;",
+            )
             at += size
 
 

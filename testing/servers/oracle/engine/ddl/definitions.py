@@ -1,4 +1,4 @@
-"""Definitions: CREATE, ALTER, DROP, TRUNCATE, COMMENT.  Each is a transaction of its own, with a row in the redo log."""
+"""Definitions: CREATE, ALTER, DROP, TRUNCATE, COMMENT: each a transaction of its own, with a row in the redo log."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import psycopg
 from sqlglot import exp
 
-from testing.servers.oracle.engine.accounts import Accounts
 from testing.servers.oracle.engine.catalog import Catalog, Index, Table
-from testing.servers.oracle.engine.columns import Columns
-from testing.servers.oracle.engine.dialect import parsed
+from testing.servers.oracle.engine.ddl.accounts import Accounts
+from testing.servers.oracle.engine.ddl.columns import Columns
+from testing.servers.oracle.engine.ddl.words import Words
 from testing.servers.oracle.engine.errors import OracleError, unsupported
-from testing.servers.oracle.engine.redo import COMMIT, DDL, START, Record
-from testing.servers.oracle.engine.words import Words
+from testing.servers.oracle.engine.log.redo import COMMIT, DDL, START, Record
+from testing.servers.oracle.engine.sql.dialect import parsed
 
 if TYPE_CHECKING:
     from testing.servers.oracle.engine.session import Session
@@ -97,7 +97,7 @@ class Definitions:
         found = self.catalog.table(*self.words.qualified(self.session.schema))
         account = self.session.account
         if found.owner != account.name and not account.has(privilege):
-            self.catalog.check(account, found, privilege.split()[0])
+            self.catalog.check(account, found, privilege.split(maxsplit=1)[0])
         self.changed = found
         return found
 
@@ -200,7 +200,10 @@ class Definitions:
         table = self.table("DROP ANY TABLE")
         self.words.until()
         own = {(table.owner, one.name) for one in table.constraints}
-        if any(one.kind == "R" and one.target in own and child.obj != table.obj for child, one in self.catalog.constraints()):
+        if any(
+            one.kind == "R" and one.target in own and child.obj != table.obj
+            for child, one in self.catalog.constraints()
+        ):
             raise OracleError(2266)
         self.behind.execute(f"TRUNCATE {table.rows}")
         self.behind.execute(f"TRUNCATE {table.history}")
@@ -227,7 +230,9 @@ class Definitions:
         owner, name = words.qualified(self.session.schema)
         words.need("ON")
         table = self.table("INDEX ANY TABLE")
-        if any(one.name == name for known in self.catalog.tables.values() if known.owner == owner for one in known.indexes):
+        if any(
+            one.name == name for known in self.catalog.tables.values() if known.owner == owner for one in known.indexes
+        ):
             raise OracleError(955)
         words.need("(")
         columns = []
@@ -265,10 +270,10 @@ class Definitions:
             self.changed = self.catalog.put(table, comment=words.string() or None)
             return
         words.need("COLUMN")
-        names = [words.name()]
+        names = [self.session.schema, words.name()]
         while words.take("."):
             names.append(words.name())
-        table = self.catalog.table(names[0] if len(names) == 3 else self.session.schema, names[-2])
+        table = self.catalog.table(*names[-3:-1])
         words.need("IS")
         column, text = table.column(names[-1]), words.string()
         rest = [one for one in table.comments if one[0] != column.id]

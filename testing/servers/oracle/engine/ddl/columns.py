@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from testing.servers.oracle.engine.catalog import Column, Constraint, Index, LogGroup, Table
-from testing.servers.oracle.engine.changes import created, triggers
-from testing.servers.oracle.engine.dialect import parsed
+from testing.servers.oracle.engine.ddl.types import kind_of
+from testing.servers.oracle.engine.ddl.words import Words
 from testing.servers.oracle.engine.errors import OracleError, unsupported
-from testing.servers.oracle.engine.expressions import Relation, Scope
 from testing.servers.oracle.engine.kinds import LOBS, LONGS, Kind
-from testing.servers.oracle.engine.types import kind_of
-from testing.servers.oracle.engine.words import Words
+from testing.servers.oracle.engine.log.changes import created, triggers
+from testing.servers.oracle.engine.sql.dialect import parsed
+from testing.servers.oracle.engine.sql.expressions import Relation, Scope
 
 if TYPE_CHECKING:
-    from testing.servers.oracle.engine.definitions import Definitions
+    from testing.servers.oracle.engine.ddl.definitions import Definitions
 
 CONSTRAINTS = ("CONSTRAINT", "PRIMARY", "UNIQUE", "FOREIGN", "CHECK")
 GROUPS = {"ALL": "ALL COLUMN LOGGING", "PRIMARY KEY": "PRIMARY KEY LOGGING", "UNIQUE": "UNIQUE KEY LOGGING",
@@ -89,7 +89,9 @@ class Columns:
             column = self.table.column(name)
             if words.take("DEFAULT"):
                 words.take("ON", "NULL")
-                text = words.until(",", "NOT", "NULL", "CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "REFERENCES", "ENABLE")
+                text = words.until(
+                    ",", "NOT", "NULL", "CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "REFERENCES", "ENABLE"
+                )
                 text = text or words.until(",") or "NULL"
                 if text == "NULL" and words.peek() == "NULL":
                     words.at += 1
@@ -159,7 +161,9 @@ class Columns:
     def _ids(self, names: Sequence[str]) -> tuple[int, ...]:
         return tuple(self.table.column(one).id for one in names)
 
-    def _constraint(self, given: str, kind: str, ids: tuple[int, ...], physical: str | None = None, **more: Any) -> Constraint:
+    def _constraint(
+        self, given: str, kind: str, ids: tuple[int, ...], physical: str | None = None, **more: Any
+    ) -> Constraint:
         number = self._catalog.number()
         name = given or f"SYS_C{number:07}"
         if any(one.name == name for table, one in self._catalog.constraints() if table.owner == self.table.owner):
@@ -190,7 +194,7 @@ class Columns:
         table = self.table
         tree, _ = parsed(f"SELECT 1 FROM dual WHERE {text}")
         columns = {one.name: (f"c{one.id}", one.kind) for one in table.columns}
-        scope = Scope([Relation(f"t{table.obj}", table.name, columns)])  # type: ignore[arg-type]
+        scope = Scope([Relation(f"t{table.obj}", table.name, columns)])
         condition = self._all.session.queries().expressions.condition(tree.args["where"].this, scope)
         made = self._constraint(given, "C", (), condition=text)
         self._later(f"ADD CONSTRAINT {made.physical} CHECK ({condition})".replace(f"t{table.obj}.c", "c"))
@@ -198,7 +202,9 @@ class Columns:
     def _reference(self, given: str, ids: tuple[int, ...]) -> None:
         words = self._words
         owner, name = words.qualified(self._all.session.schema)
-        parent = self.table if (owner, name) == (self.table.owner, self.table.name) else self._catalog.table(owner, name)
+        parent = (
+            self.table if (owner, name) == (self.table.owner, self.table.name) else self._catalog.table(owner, name)
+        )
         target = parent.key.columns if parent.key else ()
         if words.peek() == "(":
             target = tuple(parent.column(one).id for one in words.names())
@@ -211,14 +217,15 @@ class Columns:
             if rule == "SET NULL":
                 words.need("SET", "NULL")
         made = self._constraint(given, "R", ids, target=(parent.owner, key.name), delete_rule=rule)
+        own, theirs = (", ".join(f"c{one}" for one in columns) for columns in (ids, target))
         self._later(
-            f"ADD CONSTRAINT {made.physical} FOREIGN KEY ({', '.join(f'c{one}' for one in ids)}) REFERENCES {parent.rows}"
-            f" ({', '.join(f'c{one}' for one in target)}) ON DELETE {rule}"
+            f"ADD CONSTRAINT {made.physical} FOREIGN KEY ({own}) REFERENCES {parent.rows} ({theirs}) ON DELETE {rule}"
         )
 
     def drop_constraint(self, one: Constraint) -> None:
         if one.kind in "PU" and any(
-            other.kind == "R" and other.target == (self.table.owner, one.name) for _, other in self._catalog.constraints()
+            other.kind == "R" and other.target == (self.table.owner, one.name)
+            for _, other in self._catalog.constraints()
         ):
             raise OracleError(2273)
         rest = tuple(other for other in self.table.constraints if other != one)
@@ -357,7 +364,11 @@ class Columns:
         rows = self._all.behind.execute(f"SELECT count(c{column.id}) FROM {self.table.rows}").fetchone()
         filled = bool(rows and rows[0])
         if kind.name != old.name:
-            if filled and not {kind.name, old.name} <= {"VARCHAR2", "CHAR"} and (old.name, kind.name) != ("DATE", "TIMESTAMP"):
+            if (
+                filled
+                and not {kind.name, old.name} <= {"VARCHAR2", "CHAR"}
+                and (old.name, kind.name) != ("DATE", "TIMESTAMP")
+            ):
                 raise OracleError(1439)
             if (old.name, kind.name) == ("DATE", "TIMESTAMP"):
                 raise unsupported("DATE to TIMESTAMP")
@@ -365,14 +376,15 @@ class Columns:
                 using = f"c{column.id}::text::{kind.postgres}"
                 self._waiting.append(f"ALTER TABLE {name} ALTER COLUMN c{column.id} TYPE {kind.postgres} USING {using}")
         elif kind.name in (*TO_TEXT, "RAW") and kind.length < old.length and filled:
-            longest = self._all.behind.execute(f"SELECT max(length(c{column.id}::text)) FROM {self.table.rows}").fetchone()
+            longest = self._all.behind.execute(
+                f"SELECT max(length(c{column.id}::text)) FROM {self.table.rows}"
+            ).fetchone()
             if longest and longest[0] > kind.length:
                 raise OracleError(1441)
         elif kind.name == "NUMBER" and filled and _narrower(kind, old):
             raise OracleError(1440)
-        elif kind.name not in (*TO_TEXT, "RAW", "NUMBER", "FLOAT") and kind != old and filled:
-            if (kind.scale or 0) < (old.scale or 0) or (kind.precision or 0) < (old.precision or 0):
-                raise OracleError(30082 if kind.name.startswith("TIMESTAMP") else 30088)
+        elif kind.name not in (*TO_TEXT, "RAW", "NUMBER", "FLOAT") and filled and _shorter(kind, old):
+            raise OracleError(30082 if kind.name.startswith("TIMESTAMP") else 30088)
         self._put(column.name, kind=kind)
 
     def _drop(self) -> None:
@@ -420,6 +432,10 @@ def _narrower(kind: Kind, old: Kind) -> bool:
     if old.precision is None:
         return True
     return (kind.scale or 0) < (old.scale or 0) or kind.precision - (kind.scale or 0) < old.precision - (old.scale or 0)
+
+
+def _shorter(kind: Kind, old: Kind) -> bool:
+    return (kind.scale or 0) < (old.scale or 0) or (kind.precision or 0) < (old.precision or 0)
 
 
 def log_kinds(words: Words) -> list[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from testing.servers.oracle.engine.catalog import Table
 from testing.servers.oracle.engine.errors import OracleError, unsupported
-from testing.servers.oracle.engine.redo import BLOCK, COMMIT, DDL, ENDLESS, ROLLBACK, START, Log, Record
-from testing.servers.oracle.engine.statements import Statements, Style, hexed
+from testing.servers.oracle.engine.log.redo import BLOCK, COMMIT, DDL, ENDLESS, ROLLBACK, START, Log, Record
+from testing.servers.oracle.engine.log.statements import Statements, Style, hexed
 from testing.servers.oracle.wire.values import rowid_text
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class LogMiner:
             return
         with self._session.database.lock:
             log = self._session.database.redo.log_of(name)
-        if log is None or not (log.archived if str(log.archived) == name else log.online).exists():
+        if log is None or not log.file(name).exists():
             raise OracleError(1284, name)
         if name in self.files:
             raise OracleError(1289, name)
@@ -80,9 +81,9 @@ class LogMiner:
         if last and last < first:
             raise OracleError(1281)
         logs = self._logs()
-        if first and first < logs[0].first or last and last > logs[-1].next:
+        if (first and first < logs[0].first) or (last and last > logs[-1].next):
             raise OracleError(1291)
-        if any(one.sequence + 1 != after.sequence for one, after in zip(logs, logs[1:], strict=False)):
+        if any(one.sequence + 1 != after.sequence for one, after in pairwise(logs)):
             raise OracleError(1291)
         self._range, self._options = (first, last or ENDLESS), options
 
@@ -99,7 +100,7 @@ class LogMiner:
             archived = str(log.archived) == name
             if not archived and log not in redo.online:
                 raise OracleError(1291)
-            if not (log.archived if archived and log.archived else log.online).exists():
+            if not log.file(name).exists():
                 raise OracleError(308, name)
         return sorted({one.sequence: one for one in self.files.values()}.values(), key=lambda one: one.sequence)
 
@@ -132,7 +133,9 @@ class LogMiner:
         if record.operation in words:
             yield replace(row, redo=words[record.operation] + style.end)
         elif record.operation == DDL:
-            text = replace(row, owner=record.owner or None, name=record.table or None, info="USER DDL (PlSql=0 RecDep=0)")
+            text = replace(
+                row, owner=record.owner or None, name=record.table or None, info="USER DDL (PlSql=0 RecDep=0)"
+            )
             yield from _split(text, record.text + style.end, None)
         else:
             yield from self._change(record, row, style)
@@ -168,11 +171,9 @@ def _split(row: Row, redo: str, undo: str | None) -> Iterator[Row]:
     """A statement of more than 4000 bytes takes several rows: all but the last have CSF 1."""
     pieces, rest = [], redo.encode()
     while len(rest) > MOST:
-        at = MOST
-        while rest[at] & 0xC0 == 0x80:
-            at -= 1
-        pieces.append(rest[:at].decode())
-        rest = rest[at:]
+        piece = rest[:MOST].decode(errors="ignore")  # a character that is cut off begins the next one
+        pieces.append(piece)
+        rest = rest[len(piece.encode()) :]
     pieces.append(rest.decode())
     for at, piece in enumerate(pieces):
         short = undo if undo is None or len(undo.encode()) <= MOST else undo[: MOST // 4]

@@ -1,0 +1,1 @@
+"""Definitions, and who may do what."""

@@ -1,0 +1,1 @@
+"""Queries and changes: Oracle's SQL as Postgres'."""

@@ -1,0 +1,1 @@
+"""The data dictionary and the dynamic performance views."""

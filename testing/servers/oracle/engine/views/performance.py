@@ -1,0 +1,195 @@
+"""The dynamic performance views, and those of parameters and versions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from testing.servers.oracle.engine.log.logminer import NAMES, Row, place
+from testing.servers.oracle.engine.log.redo import BLOCK, GROUPS
+from testing.servers.oracle.engine.views.times import day
+from testing.servers.oracle.wire.handshake import RELEASE
+
+if TYPE_CHECKING:
+    from testing.servers.oracle.engine.session import Session
+
+DBID, RESETLOGS, THREAD = 1_700_000_001, 1, 1
+FULL_VERSION = ".".join(map(str, RELEASE))
+PARAMETERS = {
+    "compatible": "19.0.0", "undo_retention": "900", "open_cursors": "300", "enable_goldengate_replication": "FALSE",
+    "db_name": "ORCL", "max_string_size": "STANDARD", "cluster_database": "FALSE", "db_block_size": "8192",
+}  # fmt: skip
+NLS = {
+    "NLS_LANGUAGE": "AMERICAN", "NLS_TERRITORY": "AMERICA", "NLS_CHARACTERSET": "AL32UTF8",
+    "NLS_NCHAR_CHARACTERSET": "AL16UTF16", "NLS_RDBMS_VERSION": FULL_VERSION, "NLS_SORT": "BINARY",
+    "NLS_COMP": "BINARY", "NLS_LENGTH_SEMANTICS": "BYTE", "NLS_DATE_FORMAT": "DD-MON-RR",
+    "NLS_NUMERIC_CHARACTERS": ".,",
+}  # fmt: skip
+Rows = Iterator[Sequence[Any]]
+
+
+def _nls(session: Session, prefix: str) -> Rows:
+    del prefix
+    return iter([*(NLS | session.nls).items()])
+
+
+def _database(session: Session, prefix: str) -> Rows:
+    del prefix
+    database = session.database
+    with database.lock:
+        logging, scn = database.catalog.database_logging, database.scn
+        first = database.redo.logs[0]
+    yes = {
+        one: "YES" if f"{one} KEY" in logging or one in logging else "NO"
+        for one in ("MIN", "PRIMARY", "UNIQUE", "FOREIGN")
+    }
+    implied = "IMPLICIT" if logging - {"MIN"} else "NO"
+    yield (DBID, "ORCL", day(first.since), RESETLOGS, day(first.since), 0, "ARCHIVELOG",
+           database.redo.current.first, "READ WRITE", "MAXIMUM PERFORMANCE", "PRIMARY", scn, "NO",
+           "YES" if "MIN" in logging else implied, yes["PRIMARY"], yes["UNIQUE"],
+           "NO", yes["FOREIGN"], "YES" if "ALL COLUMN" in logging else "NO", "NO", "ORCL", "NO", 0, "Linux x86 64-bit",
+           "NO", day(time.time()))  # fmt: skip
+
+
+def _instance(session: Session, prefix: str) -> Rows:
+    del prefix
+    since = day(session.database.started)
+    yield (
+        1,
+        "orcl",
+        "localhost",
+        FULL_VERSION,
+        FULL_VERSION,
+        since,
+        "OPEN",
+        "NO",
+        THREAD,
+        "STARTED",
+        "PRIMARY_INSTANCE",
+        "EE",
+    )
+
+
+def _logs(session: Session, prefix: str) -> Rows:
+    del prefix
+    database = session.database
+    with database.lock:
+        found = [(one, one is database.redo.current) for one in database.redo.online]
+        for log, current in found:
+            yield (log.group, THREAD, log.sequence, database.redo.size, BLOCK, 1, "NO" if current else "YES",
+                   "CURRENT" if current else "INACTIVE", log.first, day(log.since), log.next,
+                   None if current else day(log.until), 0)  # fmt: skip
+
+
+def _log_files(session: Session, prefix: str) -> Rows:
+    del prefix
+    with session.database.lock:
+        return iter([(one.group, None, "ONLINE", str(one.online), "NO", 0) for one in session.database.redo.online])
+
+
+def _archived(session: Session, prefix: str) -> Rows:
+    del prefix
+    with session.database.lock:
+        logs = [one for one in session.database.redo.logs if one.archived]
+    for at, log in enumerate(logs, 1):
+        gone = log.gone is not None
+        yield (
+            at, at, None if gone else str(log.archived), 1, THREAD, log.sequence, RESETLOGS, log.first, day(log.since),
+            log.next, day(log.until), -(-log.size // BLOCK), BLOCK, "ARCH", "ARCH", "NO", "YES", "NO",
+            "YES" if gone else "NO", "D" if gone else "A", day(log.until), "NO", "NO", DBID,
+        )  # fmt: skip
+
+
+def _threads(session: Session, prefix: str) -> Rows:
+    del prefix
+    with session.database.lock:
+        sequence = session.database.redo.current.sequence
+    yield THREAD, "OPEN", "PUBLIC", GROUPS, "orcl", sequence, session.database.scn
+
+
+def _transactions(session: Session, prefix: str) -> Rows:
+    del prefix
+    with session.database.lock:
+        found = list(session.database.transactions.values())
+    for one in found:
+        yield (*one.xid, "ACTIVE", day(one.since), one.start_scn, len(one.records), _xid(one.xid), day(one.since))
+
+
+def _xid(xid: tuple[int, int, int]) -> str:
+    return (
+        "\\x"
+        + xid[0].to_bytes(2, "little").hex()
+        + xid[1].to_bytes(2, "little").hex()
+        + xid[2].to_bytes(4, "little").hex()
+    )
+
+
+def _parameters(session: Session, prefix: str) -> Rows:
+    del prefix
+    known = PARAMETERS | session.database.catalog.parameters
+    return ((at, name, known[name], known[name], "FALSE") for at, name in enumerate(sorted(known), 1))
+
+
+def _contents(session: Session, prefix: str) -> Rows:
+    del prefix
+    return (_content(row) for row in session.miner.rows())
+
+
+def _content(row: Row) -> Sequence[Any]:
+    record, commit, start = row.record, row.commit, row.start
+    sequence, at = record.place
+    return (
+        record.scn, start.scn if start else None, commit.scn if commit else None, day(record.at),
+        day(start.at) if start else None, day(commit.at) if commit else None, *record.xid, _xid(record.xid),
+        NAMES[row.operation], row.operation, int(record.undo), row.owner, row.name, row.name,
+        2 if row.name else 0, "TABLE" if row.name else None, row.row_id, record.user, THREAD, sequence, sequence,
+        at // BLOCK + 2, at % BLOCK + 16, record.obj, record.data_obj or record.obj, record.version, row.redo, row.undo,
+        place(record), row.part, int(row.goes_on), row.info, row.status, "ORCL", 0, 0, record.scn,
+    )  # fmt: skip
+
+
+def _mined(session: Session, prefix: str) -> Rows:
+    del prefix
+    for at, (name, log) in enumerate(session.miner.files.items(), 1):
+        yield (
+            at,
+            name,
+            day(log.since),
+            day(log.until or time.time()),
+            DBID,
+            "ORCL",
+            THREAD,
+            log.sequence,
+            log.first,
+            log.next,
+        )
+
+
+def _sessions(session: Session, prefix: str) -> Rows:
+    del prefix
+    yield session.number, 1, session.user, "ACTIVE", "USER"
+
+
+_PRODUCT = "Oracle Database 19c Enterprise Edition"
+PERFORMANCE_VIEWS: dict[str, Callable[[Session, str], Rows]] = {
+    "NLS_DATABASE_PARAMETERS": lambda *_: iter(NLS.items()),
+    "NLS_SESSION_PARAMETERS": _nls,
+    "V$NLS_PARAMETERS": _nls,
+    "PRODUCT_COMPONENT_VERSION": lambda *_: iter([(_PRODUCT, FULL_VERSION, FULL_VERSION, "Production")]),
+    "V$VERSION": lambda *_: iter([(*(f"{_PRODUCT} Release {FULL_VERSION} - Production (emulated)",) * 2, 0)]),
+    "V$DATABASE": _database,
+    "V$INSTANCE": _instance,
+    "V$CONTAINERS": lambda *_: iter([(0, DBID, "ORCL", "READ WRITE")]),
+    "V$THREAD": _threads,
+    "V$TRANSACTION": _transactions,
+    "V$SESSION": _sessions,
+    "V$PARAMETER": _parameters,
+    "V$SYSTEM_PARAMETER": _parameters,
+    "V$LOG": _logs,
+    "V$LOGFILE": _log_files,
+    "V$ARCHIVED_LOG": _archived,
+    "V$ARCHIVE_DEST_STATUS": lambda *_: iter([(1, "VALID", "LOCAL")]),
+    "V$LOGMNR_LOGS": _mined,
+    "V$LOGMNR_CONTENTS": _contents,
+}

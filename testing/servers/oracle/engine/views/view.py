@@ -1,0 +1,63 @@
+"""What a query of a view is answered with: its columns (`columns.txt` has them) and the rows that the user may see
+(Database Reference, "Static Data Dictionary Views", "Dynamic Performance Views").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testing.servers.oracle.engine.catalog import DICTIONARY
+from testing.servers.oracle.engine.kinds import DATE, NUMBER, Kind
+from testing.servers.oracle.engine.views.dictionary import DICTIONARY_VIEWS
+from testing.servers.oracle.engine.views.performance import PERFORMANCE_VIEWS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from testing.servers.oracle.engine.session import Session
+
+# Of columns.txt: NUMBER, DATE, a name, a text, LONG, RAW.
+KINDS = {"n": NUMBER, "d": DATE, "t": Kind("VARCHAR2", 128), "c": Kind("VARCHAR2", 4000), "l": Kind("LONG"),
+         "r": Kind("RAW", 8)}  # fmt: skip
+COLUMNS = dict(line.split(" ", 1) for line in Path(__file__).with_name("columns.txt").read_text().splitlines())
+VIEWS = DICTIONARY_VIEWS | PERFORMANCE_VIEWS
+
+
+@dataclass(frozen=True)
+class View:
+    """relation: columns by name, with their names in Postgres and types."""
+
+    relation: dict[str, tuple[str, Kind]]
+    rows: Sequence[Sequence[Any]]
+
+
+def view(session: Session, name: str) -> View | None:
+    """None where there is none, or the user may not read it."""
+    name = name.replace("V_$", "V$", 1) if name.startswith(("V_$", "GV_$")) else name
+    base, prefix = name, ""
+    for one in ("ALL_", "DBA_", "USER_"):
+        if name.startswith(one) and f"ALL_{name.removeprefix(one)}" in VIEWS:
+            base, prefix = f"ALL_{name.removeprefix(one)}", one
+    everywhere = name.startswith("GV$")
+    base = base.replace("GV$", "V$", 1) if everywhere else base
+    if base not in VIEWS or not _granted(session, name):
+        return None
+    made = [one.rpartition(":") for one in COLUMNS[base].split()]
+    found = [list(row) for row in VIEWS[base](session, prefix or "ALL_")]
+    if prefix == "USER_" and made[0][0] == "OWNER":
+        found = [row[1:] for row in found if row[0] == session.user]
+        made = made[1:]
+    if everywhere:
+        made, found = [("INST_ID", ":", "n"), *made], [[1, *row] for row in found]
+    relation = {column: (f"n{at}", KINDS[kind]) for at, (column, _, kind) in enumerate(made)}
+    return View(relation, found)
+
+
+def _granted(session: Session, name: str) -> bool:
+    account = session.account
+    if not name.startswith(("V$", "GV$", "DBA_")) or name in ("V$NLS_PARAMETERS", "V$VERSION"):
+        return True
+    shown = name.replace("V$", "V_$", 1)
+    return account.has(*DICTIONARY) or any(grant[:2] == ("SYS", shown) for grant in account.grants)

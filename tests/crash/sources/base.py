@@ -1,0 +1,116 @@
+"""What a stand and a trial need of a source."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from abc import ABC, abstractmethod
+from contextlib import closing
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pymysql
+
+from testing.workload.workload import Dialect
+
+
+def copied(folder: Path, to: Path) -> None:
+    """In the place of what is there, with owners and modes, which a server looks at."""
+    shutil.rmtree(to, ignore_errors=True)
+    subprocess.run(["cp", "-a", folder, to], check=True)
+
+
+class SourceUnderTest(ABC):
+    """A server, and a history's part of it, by the history's name: its tables lie in `TableId.database` of that name.
+
+    dialect   of its histories; `version` is the server's major version where that matters to them
+    kind      of the connection in Tidemark
+    errors    what its client library raises
+    tls_off   how a connection is told to use no TLS
+    """
+
+    dialect: ClassVar[Dialect]
+    kind: ClassVar[str] = "mysql"
+    errors: ClassVar[tuple[type[Exception], ...]] = (pymysql.MySQLError,)
+    tls_off: ClassVar[str] = "disabled"
+    version: int | None = None
+    server: Any
+
+    @abstractmethod
+    def connect(self, name: str | None = None) -> Any:
+        """An administrator's connection, autocommit; `name`: a history's, whose tables need no database then."""
+
+    @abstractmethod
+    def make(self, name: str) -> None:
+        """Room for a history's tables."""
+
+    @abstractmethod
+    def drop(self, name: str) -> None:
+        """All that `make` made and what is in it."""
+
+    @abstractmethod
+    def tables(self, name: str) -> set[str]:
+        """Names of the history's tables; partitions are none."""
+
+    @abstractmethod
+    def one_of(self, verb: str, table: str, where: str) -> str:
+        """A statement that changes one row alone of equal ones; `verb`: "DELETE FROM" or "UPDATE … SET …"."""
+
+    def unfollowable(self, name: str) -> set[str]:
+        """Tables whose changes the log does not tell apart, as they stand now: a history's statements may leave one
+        so.
+        """
+        del name
+        return set()
+
+    def made_keyless(self, create: str, table: str) -> tuple[str, ...]:
+        """Statements that make a table without key so that all changes of it can be followed."""
+        del table
+        return (create,)
+
+    def address(self, name: str, port: int) -> dict[str, Any]:
+        """Of the history's part, by way of a proxy at this port, as a connection's config has it."""
+        del name
+        return {**self.server.address, "port": port, "tls": self.tls_off}
+
+    def copy_data(self) -> None:
+        """The data folder, aside; the server is stopped for it, and goes on."""
+        self.server.stop()
+        copied(self._data, self._copy)
+        self.server.start()
+
+    def restore_data(self) -> None:
+        """The copy in the place of what there is; the server goes on from it."""
+        self.server.stop()
+        copied(self._copy, self._data)
+        self.server.start()
+
+    @property
+    def _data(self) -> Path:
+        folder: Path = self.server.folder
+        return folder / "data"
+
+    @property
+    def _copy(self) -> Path:
+        return self._data.with_name("copy")
+
+    def open_memory_tables(self, name: str) -> bool:
+        """Open the tables that a restart of the server empties, so that its log tells of it; True where there are
+        any.
+        """
+        del name
+        return False
+
+    def end_stuck_statements(self) -> int:
+        """Of the workload, which no lock timeout ends; returns how many."""
+        return 0
+
+    def log_files(self) -> list[Path]:
+        """Of the source's log, as far as it tells somebody who looks at a finding later what was done."""
+        return []
+
+    def execute(self, *statements: str, name: str | None = None) -> None:
+        """One after another."""
+        with closing(self.connect(name)) as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)

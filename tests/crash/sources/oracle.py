@@ -1,0 +1,86 @@
+"""Oracle's emulator as a source under test."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, ClassVar
+
+import oracledb
+
+from testing.servers.oracle.server.embedded import EmbeddedOracle
+from testing.workload.oracle.driver import OracleConnection
+from tests.crash.sources.base import SourceUnderTest
+
+LOG_BYTES = 4 << 20  # so small that logs are switched and archived while a history is played
+ALL_LOGGED = "ALTER DATABASE ADD SUPPLEMENTAL LOG DATA (ALL) COLUMNS"
+TYPES = {"BIGINT": "NUMBER(18)", "INT": "NUMBER(9)"}
+_WORD = re.compile(r"\b(?:BIGINT|INT|witness_log|witness|id|v|amount|stamp|t|n)\b|%s")
+_ROWS = re.compile(r'INSERT (INTO "witness_log" VALUES) (\([^()]*\)(?:, \([^()]*\))+)')
+
+
+def _all(match: re.Match[str]) -> str:
+    """Several rows, as Oracle 19c takes them."""
+    rows = re.findall(r"\([^()]*\)", match[2])
+    return f"INSERT ALL {' '.join(f'{match[1]} {row}' for row in rows)} SELECT * FROM dual"
+
+
+class _Connection(OracleConnection):
+    """Takes the witness tables' statements as they are written for the others, with names in lower case."""
+
+    def execute(self, cursor: Any, statement: str, rows: Sequence[Any] | None = None) -> None:
+        count = 0
+
+        def spelled(match: re.Match[str]) -> str:
+            nonlocal count
+            if match[0] == "%s":
+                count += 1
+                return f":{count}"
+            return TYPES.get(match[0], f'"{match[0]}"')
+
+        text = _WORD.sub(spelled, statement) if "witness" in statement else statement
+        super().execute(cursor, _ROWS.sub(_all, text), rows)
+
+
+class Oracle(SourceUnderTest):
+    """A history has a user of its own, whose schema has its tables."""
+
+    dialect = "oracle"
+    kind = "oracle"
+    errors: ClassVar[tuple[type[Exception], ...]] = (oracledb.Error,)
+    tls_off = "off"
+
+    def __init__(self, folder: Path, version: str = "", *, caseless: bool = False) -> None:
+        """There is one version, and names have their case."""
+        del version, caseless
+        self.server = EmbeddedOracle(folder, log_bytes=LOG_BYTES)
+
+    def connect(self, name: str | None = None) -> Any:
+        connection = self.server.connect()
+        connection.autocommit = True
+        if name is None:
+            return connection
+        with connection.cursor() as cursor:
+            cursor.execute(f'ALTER SESSION SET CURRENT_SCHEMA = "{name}"')
+        return _Connection(connection)
+
+    def make(self, name: str) -> None:
+        self.execute(f'CREATE USER "{name}" IDENTIFIED BY "{name}"', ALL_LOGGED)
+
+    def drop(self, name: str) -> None:
+        self.execute(f'DROP USER "{name}" CASCADE')
+
+    def tables(self, name: str) -> set[str]:
+        with closing(self.connect()) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT table_name FROM all_tables WHERE owner = :1", [name])
+            return {row[0] for row in cursor.fetchall()}
+
+    def one_of(self, verb: str, table: str, where: str) -> str:
+        del table
+        return f"{verb} WHERE {where} AND ROWNUM = 1"
+
+    def address(self, name: str, port: int) -> dict[str, Any]:
+        del name
+        return {**self.server.address, "port": port, "tls": self.tls_off}
