@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import pytest
 
@@ -60,6 +61,7 @@ class OraclePlace(Place):
     kind = oracle.KIND
     wrong = ({"password": "s3cret!"}, {"port": 1})
     decodes_the_past = False
+    settings: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def opened(cls, request: pytest.FixtureRequest) -> Self:
@@ -67,7 +69,7 @@ class OraclePlace(Place):
         session = server.connect()
         with session.cursor() as cursor:
             cursor.execute(_SESSION)
-        return cls(server.address, session)
+        return cls({**server.address, **cls.settings}, session)
 
     def create(self) -> None:
         self._execute(f'CREATE USER "{self.name}" IDENTIFIED BY "a1" QUOTA UNLIMITED ON users')
@@ -102,5 +104,12 @@ class OraclePlace(Place):
                     f" CONNECT BY LEVEL <= {len(rows)}"
                 )
                 return
-            for one in rows and several and [f"{several[1]} VALUES ({', '.join(row)})" for row in rows] or [statement]:
+            single = [f"{several[1]} VALUES ({', '.join(row)})" for row in rows] if several else [statement]
+            for one in single:
                 cursor.execute(one)
+
+
+class OracleKeptPlace(OraclePlace):
+    """Tidemark keeps the rows of open transactions, and LogMiner does not."""
+
+    settings: ClassVar[Mapping[str, str]] = {"committed": "tidemark"}

@@ -80,13 +80,22 @@ _REMEDIES = {
 _MISCONFIGURED = frozenset({1109, 65011, 65054, 1435, 12514, 12505, 1219, 1033, 16000, 16403, 1325, 44609, 1354})
 
 
+def driver() -> Any:
+    """python-oracledb; few processes need it.  ConfigurationError where it is not installed."""
+    try:
+        import oracledb  # noqa: PLC0415
+    except ImportError:
+        message = "The driver of Oracle is not installed."
+        raise ConfigurationError(message, remedy="pip install 'tidemark[oracle]'") from None
+    return oracledb
+
+
 def connect(config: OracleConfig, *, root: bool = False, settings: str = SESSION) -> Connection:
     """A session with SESSION, autocommit off; in the pluggable database of the connection, if any, unless `root`.
 
     Raises SourceUnreachable, SourceAuthenticationFailed, SourceMisconfigured, ConfigurationError.
     """
-    import oracledb  # noqa: PLC0415 - few processes need it
-
+    oracledb = driver()
     reach("source.connect.before")
     with translated(config.where):
         address = resolved(config.host, config.port)[0]
@@ -153,8 +162,7 @@ def translated(where: str | TableId) -> Iterator[None]:
     `where`: the table that was asked about, whose trouble the server's answer then is (invariant 13); or a name of the
     server.
     """
-    import oracledb  # noqa: PLC0415
-
+    oracledb = driver()
     try:
         yield
     except (oracledb.Error, OSError) as error:
@@ -190,7 +198,7 @@ def _first(lines: list[str]) -> str:
     return f"{line[found.end() :].lstrip(': ')} (error {int(found[1])})" if found else line
 
 
-def _of_source(code: int, reason: str, where: object, *, session: bool) -> TidemarkError:
+def _of_source(code: int, reason: str, where: object, *, session: bool) -> TidemarkError:  # noqa: PLR0911 - a case each
     remedy = _REMEDIES.get(code)
     if code in _LOGIN:
         return SourceAuthenticationFailed(f"{where} refused the login: {reason}", remedy=remedy)

@@ -102,7 +102,9 @@ def column_of(definition: Definition, table: TableId, *, zero_dates: str = "null
     )
 
 
-def value_type(definition: Definition, table: TableId, *, zero_dates: str = "null") -> ValueType:
+def value_type(  # noqa: PLR0911 - a case each
+    definition: Definition, table: TableId, *, zero_dates: str = "null"
+) -> ValueType:
     """The type that holds every value of the column.  Raises UnsupportedType."""
     kind = definition.data_type
     match kind:

@@ -134,7 +134,7 @@ def written(places: int) -> Callable[[Texts], Cells]:
         clock, _, zone = text.strip().partition(" ")[2].partition(" ")
         second, _, fraction = clock.partition(".")
         shown = f".{fraction.ljust(NANO_DIGITS, '0')[:places]}" if places else ""
-        return f"{text.split()[0]} {second}{shown}{f' {zone}' if zone else ''}".encode()
+        return f"{text.split(maxsplit=1)[0]} {second}{shown}{f' {zone}' if zone else ''}".encode()
 
     return lambda texts: [None if text is None else one(text) for text in texts]
 

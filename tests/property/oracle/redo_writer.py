@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
@@ -57,7 +56,7 @@ def quoted(text: str) -> str:
 def _unistr(text: str) -> str:
     units = text.encode("utf-16-be")
     pairs = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
-    plain = "".join(chr(one) if 32 <= one < 127 and one != 92 else f"\\{one:04x}" for one in pairs)  # noqa: PLR2004
+    plain = "".join(chr(one) if 32 <= one < 127 and one != 92 else f"\\{one:04x}" for one in pairs)
     return f"UNISTR({quoted(plain)})"
 
 
@@ -71,7 +70,7 @@ def _text(text: str, pen: random.Random, *, national: bool) -> str:
     return quoted(text) if plain else _unistr(text)
 
 
-def literal(name: str, value: Any, pen: random.Random) -> str:
+def literal(name: str, value: Any, pen: random.Random) -> str:  # noqa: C901, PLR0911 - a type each
     """As LogMiner writes it in a session with Tidemark's formats."""
     if value is None:
         return "NULL"
@@ -137,9 +136,9 @@ def values(pen: random.Random) -> dict[str, Any]:
     }
     # strftime has no zeros before a year below 1000, which Oracle's format has
     for name in ("DAY", "AT", "ZONED"):
-        if made[name].year < 1001:  # noqa: PLR2004
+        if made[name].year < 1001:
             made[name] = made[name].replace(year=made[name].year + 1000)
-    if made["FINE"].index("-") < 4:  # noqa: PLR2004
+    if made["FINE"].index("-") < 4:
         made["FINE"] = made["FINE"].partition("-")[0].rjust(4, "0") + "-" + made["FINE"].partition("-")[2]
     return {name: None if name != "ID" and pen.random() < 0.2 else made[name] for name in NAMES}
 

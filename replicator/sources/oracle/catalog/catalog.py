@@ -89,12 +89,11 @@ class OracleCatalog:
                 table = TableId(owner, name)
                 key, primary = _choose_key(keys.get(table, {}), columns.get(table, []))
                 kind = "index-organised" if iot else "partitioned" if partitioned == "YES" else ""
+                word = "" if not key else "primary" if primary else "unique"
                 note = "Supplemental logging of all columns is off: run the connection test for the SQL."
                 absent = tuple(row[0] for row in columns.get(table, []) if row[9] == "YES" and row[10] == "NO")
-                found[table] = TableInfo(
-                    table, int(rows or 0), int(blocks or 0) * _BLOCK, primary and key and "primary" or key and "unique" or "",
-                    kind, () if table in logged else (note,), absent,
-                )  # fmt: skip
+                notes, size = () if table in logged else (note,), int(blocks or 0) * _BLOCK
+                found[table] = TableInfo(table, int(rows or 0), size, word, kind, notes, absent)
         return found
 
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
@@ -128,7 +127,7 @@ class OracleCatalog:
                     found[table] = error
         return found
 
-    def _described(  # noqa: PLR0913, PLR0917 - what the views say of one table
+    def _described(
         self,
         table: TableId,
         identity: str,

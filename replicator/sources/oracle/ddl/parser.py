@@ -99,7 +99,7 @@ def _tokens(text: str) -> Iterator[_Token]:
             yield _Token(found["sign"] or "'")
 
 
-def parse(text: str) -> Statement | None:
+def parse(text: str) -> Statement | None:  # noqa: PLR0911 - a case each
     """None: it is of no table, or changes neither its rows nor its columns."""
     tokens = [one for one in _tokens(text.replace("\0", " ")) if one.word != ";"]
     words = [one.word for one in tokens]

@@ -1,10 +1,10 @@
-"""Splitting SQL_REDO into the places of its values, compiled: Oracle Database Utilities, "Using LogMiner to Analyze Redo
-Log Files" ("How the V$LOGMNR_CONTENTS View Is Populated"), and SQL Language Reference, "Literals".
+"""Splitting SQL_REDO into the places of its values, compiled: Oracle Database Utilities, "Using LogMiner to Analyze
+Redo Log Files" ("How the V$LOGMNR_CONTENTS View Is Populated"), and SQL Language Reference, "Literals".
 
 One kernel per file: numba does not notice that a helper in another file has changed.
 """
 
-# ruff: noqa: ANN001, ANN201, ANN202, PLR2004, C901, PLR0911, PLR0912, PLR0913, PLR0915, PLR0917 - compiled, ASCII codes
+# ruff: noqa: FBT003, SIM109, PLR1714, ANN001, ANN201, ANN202, PLR2004, C901, PLR0911, PLR0912, PLR0913, PLR0917 - compiled, ASCII codes
 from __future__ import annotations
 
 import numba
@@ -46,7 +46,7 @@ def _blanks(data, at, end):  # type: ignore[no-untyped-def]
 @part
 def _in_name(byte):  # type: ignore[no-untyped-def]
     low = byte | 32
-    return 97 <= low <= 122 or 48 <= byte <= 57 or byte == 95 or byte == 36 or byte == 35
+    return 97 <= low <= 122 or 48 <= byte <= 57 or byte in (35, 36, 95)
 
 
 @numba.njit
@@ -115,7 +115,7 @@ def _literal(data, at, end):  # type: ignore[no-untyped-def]
         if behind < 0:
             return -behind, at + 1, -behind - at - 2, np.int64(ESCAPED)
         return behind, at + 1, behind - at - 2, np.int64(TEXT)
-    if 48 <= byte <= 57 or byte == 45 or byte == 46 or byte == 43:
+    if 48 <= byte <= 57 or byte in (43, 45, 46):
         begin = at
         while at < end and (48 <= data[at] <= 57 or data[at] in (43, 45, 46, 69, 101)):
             at += 1

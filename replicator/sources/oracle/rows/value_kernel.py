@@ -3,7 +3,7 @@
 One kernel per file: numba does not notice that a helper in another file has changed.
 """
 
-# ruff: noqa: ANN001, ANN201, ANN202, PLR2004, C901, PLR0911, PLR0912, PLR0915 - compiled, ASCII codes
+# ruff: noqa: ANN001, ANN201, ANN202, PLR2004, PLR0911 - compiled, ASCII codes
 from __future__ import annotations
 
 import numba
@@ -128,7 +128,7 @@ def _moment(data, at, end, zoned):  # type: ignore[no-untyped-def]
         return np.int64(0), False
     year, month, day = _number(data, at, 4), _number(data, at + 5, 2), _number(data, at + 8, 2)
     hour, minute, second = _number(data, at + 11, 2), _number(data, at + 14, 2), _number(data, at + 17, 2)
-    if data[at + 16] != 58 or not (0 < year and 0 < month <= 12 and 0 < day and 0 <= hour <= 23):
+    if data[at + 16] != 58 or not (year > 0 and 0 < month <= 12 and day > 0 and 0 <= hour <= 23):
         return np.int64(0), False
     if day > _length(year, month) or not (0 <= minute <= 59 and 0 <= second <= 59):
         return np.int64(0), False

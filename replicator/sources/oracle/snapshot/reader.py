@@ -1,8 +1,8 @@
 """Reading tables: marks, key bounds, chunks.  DESIGN.md "Snapshots".
 
 A chunk is one query AS OF SCN: the SCN is taken behind the low mark and before the table is described, and Oracle
-refuses the query where the definition changed after it (ORA-01466): so the description held.  What a query shows goes by
-the SCN, as the order of commits in the log does: marks and log need no more than that.
+refuses the query where the definition changed after it (ORA-01466): so the description held.  What a query shows goes
+by the SCN, as the order of commits in the log does: marks and log need no more than that.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from replicator.errors import LogPurged
@@ -74,7 +75,7 @@ def _contiguous(ordered: Sequence[LogFile], low: int, where: str) -> list[LogFil
     needed = [one for one in ordered if int(one.next) > low]
     if needed and int(needed[0].first) > low and int(needed[0].sequence) > 1:
         raise _purged(where, low, int(needed[0].sequence) - 1, int(needed[0].thread))
-    for one, following in zip(needed, needed[1:], strict=False):
+    for one, following in pairwise(needed):
         if int(following.sequence) != int(one.sequence) + 1:
             raise _purged(where, low, int(one.sequence) + 1, int(one.thread))
     return needed

@@ -30,7 +30,7 @@ class _Transaction:
 
     first: int
     parts: list[RedoFrame] = field(default_factory=list)
-    bytes: int = 0
+    size: int = 0
     file: IO[bytes] | None = None
     spilled: list[tuple[int, int]] = field(default_factory=list)
     undoes: bool = False
@@ -40,7 +40,7 @@ class _Transaction:
         part = part.compact()
         size = len(part.data) + 120 * len(part.begins)
         self.parts.append(part)
-        self.bytes += size
+        self.size += size
         self.undoes = self.undoes or bool(part.undone.any())
         return size
 
@@ -52,7 +52,7 @@ class _Transaction:
             begin = self.file.tell()
             pickle.dump(tuple(part), self.file, protocol=5)
             self.spilled.append((begin, self.file.tell()))
-        self.parts, self.bytes = [], 0
+        self.parts, self.size = [], 0
 
     def part(self, place: int) -> RedoFrame:
         """In the order in which they came."""
@@ -127,7 +127,7 @@ class OpenTransactions:
             ended = self._open.pop(self._known(xid), None)
             if ended is None:
                 continue
-            self._bytes -= ended.bytes
+            self._bytes -= ended.size
             if kind == COMMIT and scn > after:
                 for part in ended.rows():
                     yield part.committed(scn, int(frame.times[place]))
@@ -144,8 +144,8 @@ class OpenTransactions:
             transaction = self._open.setdefault(key, _Transaction(int(mine.scns[0])))
             self._bytes += transaction.add(mine)
         while self._bytes > self._most:
-            largest = max(self._open.values(), key=lambda one: one.bytes)
-            self._bytes -= largest.bytes
+            largest = max(self._open.values(), key=lambda one: one.size)
+            self._bytes -= largest.size
             largest.spill()
 
     def _known(self, xid: int) -> int:
@@ -186,7 +186,7 @@ class CommittedTransactions:
         yield from self._whole(frame, begins)
         self._xid = int(frame.xids[-1])
         self._last.add(frame.at(slice(begins[-1], None)))
-        if self._last.bytes > self._most:
+        if self._last.size > self._most:
             self._last.spill()
 
     @staticmethod

@@ -23,9 +23,10 @@ from replicator.model.table_set import TableSet
 from replicator.sources.base import LogReader, ReadOptions
 from replicator.sources.oracle.catalog.catalog import OracleCatalog
 from replicator.sources.oracle.catalog.table_description import TableDescription
-from replicator.sources.oracle.config import Committed, OracleConfig
+from replicator.sources.oracle.config import Committed, Logs, OracleConfig
 from replicator.sources.oracle.connection import Connection, close, connect, read_rows
 from replicator.sources.oracle.offset import ScnOffset
+from replicator.sources.oracle.stream.log_files import LogRange
 from replicator.sources.oracle.stream.mining_session import MiningSession
 from replicator.sources.oracle.stream.open_transactions import CommittedTransactions, OpenTransactions
 from replicator.sources.oracle.stream.redo_frame import RedoFrame
@@ -35,6 +36,7 @@ from replicator.sources.shared.date_policy import date_policy
 
 _BEAT = 0.4  # seconds
 _POLL = 0.4
+MAX_LOOKS = 10_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INCARNATION = "SELECT {} FROM v$database"
 
@@ -50,6 +52,7 @@ class LogMinerReader(LogReader):
         self._open = OpenTransactions(options.batch_bytes)
         self._grouped = CommittedTransactions(options.batch_bytes)
         self._low = 0
+        self._observed: list[tuple[int, int]] = []  # SCNs, and at which the oldest transaction had begun that was open
         self._closed = threading.Event()
         self._assembler: TransactionAssembler | None = None
         self._tables = TableSet()
@@ -80,7 +83,9 @@ class LogMinerReader(LogReader):
     def _range(self, session: MiningSession, assembler: TransactionAssembler) -> Iterator[LogMessage]:
         done = assembler.boundary
         end, oldest, now, ahead = session.position()
-        self._flush(str(end))
+        self._observed.append((end, oldest))
+        if self._config.logs is not Logs.ARCHIVED:  # an archived log has all up to its end
+            self._flush(str(end))
         low = done.low if self._config.committed is Committed.SERVER or not done.scn else self._next_low(done)
         found = session.range(low, end)
         if found is None or found.end <= done.scn:
@@ -96,12 +101,10 @@ class LogMinerReader(LogReader):
             if time.monotonic() - beat > _BEAT:
                 beat = time.monotonic()
                 yield Heartbeat(None, None)
-        restart = oldest
+        restart = self._restart(found)
         if self._config.committed is Committed.TIDEMARK:
             self._low = found.end + 1
             restart = min(self._open.oldest or found.end + 1, found.end + 1)
-        elif found.end < end:  # what was open at an earlier place nobody knows
-            restart = low
         quiet = not assembler.unsettled
         assembler.reached(ScnOffset(found.end, restart, done.incarnation))
         assembler.settle()
@@ -121,6 +124,17 @@ class LogMinerReader(LogReader):
     def _next_low(self, done: ScnOffset) -> int:
         """The first range begins where the oldest open transaction did, all others behind the one before."""
         return self._low or done.low
+
+    def _restart(self, found: LogRange) -> int:
+        """The SCN at which the oldest transaction began that was open at the range's end, or an earlier one.
+
+        What was open at the last look before that, or has begun since: both began no earlier than the look says.
+        """
+        usable = [oldest for end, oldest in self._observed if end <= found.end]
+        del self._observed[: max(len(usable) - 1, 0)]
+        if len(self._observed) > MAX_LOOKS:
+            del self._observed[1::2]
+        return usable[-1] if usable else found.low
 
     def _owners(self, assembler: TransactionAssembler) -> set[str]:
         known = {table.database for table in (*self._tables.tables, *assembler.registry.known)}
@@ -162,6 +176,7 @@ class LogMinerReader(LogReader):
         self._open.close()
         self._grouped.close()
         self._low = 0
+        self._observed = []
         session, self._session = self._session, None
         control, self._control = self._control, None
         with suppress(TidemarkError):

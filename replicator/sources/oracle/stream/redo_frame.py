@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,7 +94,7 @@ def _joined(table: pa.Table, cut: Mask) -> RedoFrame:
     firsts = np.flatnonzero(np.insert(~cut[:-1], 0, values=True))
     texts = [text or "" for text in table.column(12).to_pylist()]
     bounds = [*firsts.tolist(), len(texts)]
-    whole = ["".join(texts[begin:end]) for begin, end in zip(bounds, bounds[1:], strict=False)]
+    whole = ["".join(texts[begin:end]) for begin, end in pairwise(bounds)]
     rows = table.take(pa.array(firsts))
     return _frame(
         rows.set_column(12, table.schema.field(12).with_type(pa.large_string()), pa.array(whole, pa.large_string()))
@@ -112,7 +113,7 @@ def _frame(table: pa.Table) -> RedoFrame:
     bounds = np.frombuffer(sql.buffers()[1], np.int64)[sql.offset : sql.offset + len(sql) + 1]
     data = sql.buffers()[2]
     return RedoFrame(
-        owned,  # type: ignore[arg-type]
+        owned,
         np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8),
         bounds[:-1].copy(),
         bounds[1:].copy(),

@@ -227,12 +227,12 @@ class TransactionAssembler:
                 self.out.append(UndecodableRows(table, tuple(rows.undecodable), self.boundary))
             if data.num_rows:
                 self.out.append(ChangeBatch(table, rows.layout.schema, data, rows.zero_dates))
-        for table, error in failed:
-            self.registry.skip(table, error)
+        for table, found in failed:
+            self.registry.skip(table, found)
         for table in again:
             self.registry.reload(table, self.boundary.scn)
 
-    def emit(  # noqa: PLR0913 - see Outlet
+    def emit(
         self,
         operation: Ddl,
         table: TableId,
