@@ -14,6 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -38,6 +39,9 @@ from replicator.model.types import (
 from replicator.sources.base import KeyRange
 from replicator.sources.mysql.offset import BinlogOffset, Past, parse_offset
 from replicator.sources.mysql.stream.file_reader import read_file
+from replicator.sources.oracle.offset import ScnOffset
+from replicator.sources.oracle.offset import parse_offset as parse_scn_offset
+from replicator.sources.oracle.rows.redo_rows import TableRows
 from replicator.sources.postgres.offset import LastCommit, LsnOffset
 from replicator.sources.postgres.offset import parse_offset as parse_lsn_offset
 from replicator.staging.naming import folder_name
@@ -51,6 +55,8 @@ from replicator.targets.iceberg.table import catalog, position, schema_update
 from replicator.targets.iceberg.upkeep import maintenance
 from replicator.telemetry.lags import BOUNDS, LagHistogram, tally
 from tests.golden.make_binlogs import FOLDER as BINLOGS
+from tests.property.oracle.redo_writer import LAYOUT as REDO_LAYOUT
+from tests.property.oracle.redo_writer import run_of
 from webapp.replicators.options import DDL_PRESETS, ReplicatorOptions
 
 FOLDER = Path(__file__).parent
@@ -131,6 +137,24 @@ def test_offsets_of_postgres() -> None:
     for name, offset in offsets.items():
         again = parse_lsn_offset(kept[name])
         assert (again, again.unsettled(), again.last_commit) == (offset, offset.unsettled(), offset.last_commit)
+
+
+def test_offsets_of_oracle() -> None:
+    offsets = {"first": ScnOffset(1_234_567), "with a restart": ScnOffset(17_179_869_184, 17_179_000_000, 925_702)}
+    stored = as_json({name: offset.to_dict() for name, offset in offsets.items()})
+    kept = json.loads(golden("oracle_offsets.json", stored))
+    for name, offset in offsets.items():
+        again = parse_scn_offset(kept[name])
+        assert (again, again.restart, again.incarnation) == (offset, offset.restart, offset.incarnation)
+
+
+def test_what_is_read_from_sql_redo() -> None:
+    """`sql_redo.txt`: statements of every literal, as Oracle's manuals have them, one a line."""
+    texts = (FOLDER / "sql_redo.txt").read_text(encoding="utf-8").splitlines()
+    rows, verbs = TableRows(REDO_LAYOUT, "null"), [text.split()[0].lower() for text in texts]
+    rows.add(run_of([text.encode() for text in texts], verbs), np.arange(len(texts)))
+    read = [{name: str(value) for name, value in row.items()} for row in rows.take().to_pylist()]
+    golden("sql_redo.json", as_json(read))
 
 
 def test_a_schema_with_every_type() -> None:

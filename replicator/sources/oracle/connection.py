@@ -100,7 +100,7 @@ def connect(config: OracleConfig, *, root: bool = False, settings: str = SESSION
     with translated(config.where):
         address = resolved(config.host, config.port)[0]
         verified = config.tls is TlsMode.VERIFY_IDENTITY  # the driver holds the certificate against the host's name
-        connection = oracledb.connect(
+        connection: Connection = oracledb.connect(
             user=config.user,
             password=config.password,
             host=config.host if verified else address,

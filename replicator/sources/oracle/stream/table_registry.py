@@ -67,6 +67,7 @@ class LogTables:
         self.lost: dict[TableId, int] = {}
         self.gathered: dict[TableId, TableRows] = {}
         self._targets: dict[Names, TableRows | None] = {}
+        self._holders: dict[Names, TableId | None] = {}
         self._failed: set[TableId] = set()
 
     def wants(self, table: TableId) -> bool:
@@ -102,6 +103,7 @@ class LogTables:
         """Look at its definition again before its next row; rows that were gathered are handed on before."""
         self.gathered.pop(table, None)
         self._targets.clear()
+        self._holders.clear()
 
     def target(self, names: Names) -> TableRows | None:
         """Where statements about a table of this name are gathered; None: it is not wanted."""
@@ -113,19 +115,32 @@ class LogTables:
         """The table that has this number (`TableSchema.identity`) at this place of the log."""
         return next((table for table, schema in self.known.items() if schema.identity == number), None)
 
+    def holder(self, names: Names) -> TableId | None:
+        """The table that rows under this name belong to at this place of the log, as far as the catalog knows."""
+        if names not in self._holders:
+            table = TableId(*names)
+            described = self.describe(table)
+            was = self.of_object(described.schema.identity) if isinstance(described, TableDescription) else None
+            self._holders[names] = was or (table if table in self.known and described is None else None)
+        return self._holders[names]
+
     def _found(self, table: TableId) -> TableRows | None:
-        if self.wants(table) and table in self.known:
-            return self._gathering(table, table)
+        """The online catalog names a table as it is called now: at this place of the log it may have another name, or
+        another table this one.
+        """
         if table.database not in {one.database for one in self.known} and not self.selects(table):
             return None
         described = self.describe(table)
-        if isinstance(described, TableDescription):
-            was = self.of_object(described.schema.identity)
-            if was is not None and was != table and self.wants(was):
-                return self._gathering(was, table)  # the log has the name that it will get
-        if not self.wants(table) or described is None:
-            return None
-        return self.arrived(table, described)
+        if isinstance(described, TableError):
+            if self.wants(table) and table in self.known:
+                self.fail(table, described)
+            return self.arrived(table, described) if self.wants(table) else None
+        if described is None:
+            return None  # it is gone by now, and the log will say so
+        was = self.of_object(described.schema.identity)
+        if was is not None:
+            return self._gathering(was, described) if self.wants(was) else None
+        return self.arrived(table, described) if self.wants(table) and table not in self.known else None
 
     def arrived(self, table: TableId, described: TableDescription | TableError | None) -> TableRows | None:
         """Of a wanted table that was not known: it is read whole."""
@@ -137,7 +152,7 @@ class LogTables:
         known = table in self.known
         self.known[table] = described.schema
         self._outlet.emit(Ddl.ALTER_TABLE if known else Ddl.CREATE_TABLE, table, described.schema, reload=True)
-        return self._gathering(table, table)
+        return self._gathering(table, described)
 
     def reload(self, table: TableId, scn: int) -> None:
         """A row of it, of this SCN, cannot be read: as the catalog has it now, it is read again.
@@ -167,23 +182,17 @@ class LogTables:
         found = self.describe(rows.layout.schema.table)
         return not isinstance(found, TableDescription) or found.names != rows.layout.names
 
-    def _gathering(self, table: TableId, present: TableId) -> TableRows | None:
-        """present: its name in the catalog."""
+    def _gathering(self, table: TableId, described: TableDescription) -> TableRows | None:
+        """described: it, as the catalog has it, perhaps under another name."""
         found = self.gathered.get(table)
         if found is not None:
             return found
-        described = self.describe(present)
-        if isinstance(described, TableError):
-            self.fail(table, described)
-            return None
-        if described is None:
-            return None
         layout = layout_for(self.known[table], described)
-        if layout is None:
-            if table in self.lost:
-                return None
+        if layout is None and table not in self.lost:
             self.reload(table, 0)
-            return self.gathered.get(table) or (self._gathering(table, present) if self.wants(table) else None)
+            layout = layout_for(self.known[table], described) if self.wants(table) else None
+        if layout is None:
+            return None
         self._outlet.flush()
         options = self._options
         rows = TableRows(layout, date_policy(options), keep_undecodable=options.keep_undecodable)

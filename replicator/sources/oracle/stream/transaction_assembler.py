@@ -62,8 +62,8 @@ class TransactionAssembler:
         self._mark_names = (marks.table.database, marks.table.name)
         self._mark_rows = _mark_rows(marks.table)
         self._ordinal = self._rows = self._bytes = 0
+        self._last_scn = 0
         self._commit_us: int | None = None
-        self._committed = start
         self._strange = False
 
     # ---- what the caller asks for
@@ -83,9 +83,11 @@ class TransactionAssembler:
         scns = frame.commit_scns
         whole = int(np.searchsorted(scns, scns[-1])) if len(scns) else 0  # before the last SCN, which may go on
         frame = frame._replace(times=frame.times - ahead_us)
+        self._passed(int(scns[0]) - 1)
+        if self._due() and int(scns[0]) > self._last_scn:
+            self.settle()
+        self._last_scn = int(scns[-1])
         if whole:
-            if int(scns[0]) > self.boundary.scn:
-                self._passed(int(scns[0]) - 1)
             self._feed(frame.at(slice(0, whole)))
             self._passed(int(scns[whole - 1]))
             if self._due():
@@ -178,7 +180,7 @@ class TransactionAssembler:
             if table is not None and self.registry.wants(table):
                 self.registry.reload(table, int(frame.scns[row]))
         else:
-            table = TableId(owner, name)
+            table = self.registry.holder((owner, name)) or TableId(owner, name)
             if not self.registry.wants(table) or table not in self.registry.known:
                 return
             if operation != UNSUPPORTED:  # of another definition than that in the catalog
