@@ -43,7 +43,7 @@ class Schema:
         return int(self.one("SELECT current_scn FROM v$database"))
 
     def mined(self, first: int, *, committed: bool = True, extra: str = "") -> list[dict[str, Any]]:
-        """V$LOGMNR_CONTENTS of all online logs from an SCN on, but for other users' rows."""
+        """V$LOGMNR_CONTENTS of all online logs after an SCN, but for other users' rows."""
         files = self.run(
             "SELECT f.member FROM v$log l JOIN v$logfile f ON f.group# = l.group# WHERE l.next_change# > :1"
             " ORDER BY l.sequence#", first,
@@ -53,7 +53,7 @@ class Schema:
             for at, (name,) in enumerate(files)
         )
         options = "DBMS_LOGMNR.DICT_FROM_ONLINE_CATALOG" + " + DBMS_LOGMNR.COMMITTED_DATA_ONLY" * committed + extra
-        self.run(f"BEGIN {added} DBMS_LOGMNR.START_LOGMNR(STARTSCN => {first}, OPTIONS => {options}); END;")
+        self.run(f"BEGIN {added} DBMS_LOGMNR.START_LOGMNR(STARTSCN => {first + 1}, OPTIONS => {options}); END;")
         with self.connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM v$logmnr_contents WHERE username = '{self.name}'")
             names = [one[0] for one in cursor.description]

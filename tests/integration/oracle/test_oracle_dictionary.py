@@ -18,8 +18,8 @@ def _granted(schema: Schema, *statements: str) -> None:
 def test_columns_keys_and_groups_are_listed(schema: Schema) -> None:
     schema.run("CREATE TABLE parent (id NUMBER(9) CONSTRAINT pk PRIMARY KEY)")
     schema.run(
-        'CREATE TABLE "Child" (id NUMBER(9) REFERENCES parent ON DELETE CASCADE, "v" VARCHAR2(10 CHAR) DEFAULT \'x\' NOT'
-        " NULL, s TIMESTAMP(3), SUPPLEMENTAL LOG GROUP g (id) ALWAYS)"
+        'CREATE TABLE "Child" (id NUMBER(9) REFERENCES parent ON DELETE CASCADE, "v" VARCHAR2(10 CHAR) DEFAULT \'x\''
+        " NOT NULL, s TIMESTAMP(3), SUPPLEMENTAL LOG GROUP g (id) ALWAYS)"
     )
     assert schema.run(
         "SELECT column_name, data_type, data_length, data_precision, data_scale, nullable, char_length, char_used,"
@@ -30,9 +30,9 @@ def test_columns_keys_and_groups_are_listed(schema: Schema) -> None:
         ("S", "TIMESTAMP(3)", 11, None, 3, "Y", 0, None, None, 3),
     ]
     assert schema.run(
-        "SELECT c.constraint_type, c.table_name, k.column_name, c.delete_rule FROM all_constraints c JOIN all_cons_columns"
-        " k ON k.owner = c.owner AND k.constraint_name = c.constraint_name WHERE c.owner = :1 AND c.constraint_type <> 'C'"
-        " ORDER BY c.constraint_type", schema.name,
+        "SELECT c.constraint_type, c.table_name, k.column_name, c.delete_rule FROM all_constraints c"
+        " JOIN all_cons_columns k ON k.owner = c.owner AND k.constraint_name = c.constraint_name"
+        " WHERE c.owner = :1 AND c.constraint_type <> 'C' ORDER BY c.constraint_type", schema.name,
     ) == [("P", "PARENT", "ID", None), ("R", "Child", "ID", "CASCADE")]  # fmt: skip
     assert schema.run("SELECT log_group_name, log_group_type, always FROM user_log_groups") == [
         ("G", "USER LOG GROUP", "ALWAYS")

@@ -1,5 +1,5 @@
-"""The emulator speaks to the real thin driver.  Source: python-oracledb, "Appendix B: Differences between Thin and Thick
-Modes"; what each call does: Database Error Messages, Call Interface Programmer's Guide.
+"""The emulator speaks to the real thin driver (python-oracledb, "Connecting to Oracle Database", "Using CLOB and BLOB
+Data", "Executing SQL"; Database Error Messages).
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ def _refusal(server: EmbeddedOracle, **how: Any) -> str:
             }
             | how
         )
-    return str(caught.value.args[0].full_code)
+    return str(caught.value)
 
 
 def test_who_has_not_the_password_is_refused(oracle: EmbeddedOracle) -> None:
-    assert _refusal(oracle) == "ORA-01017"
-    assert _refusal(oracle, user="nobody") == "ORA-01017"
-    assert _refusal(oracle, service_name="elsewhere") == "DPY-6001"  # of ORA-12514
+    assert "ORA-01017" in _refusal(oracle)
+    assert "ORA-01017" in _refusal(oracle, user="nobody")
+    assert "ORA-12514" in _refusal(oracle, service_name="elsewhere")
 
 
 def test_a_user_without_create_session_is_refused(oracle: EmbeddedOracle) -> None:
     with closing(oracle.connect()) as session, session.cursor() as cursor:
         cursor.execute("CREATE USER locked_out IDENTIFIED BY x")
-    assert _refusal(oracle, user="locked_out") == "ORA-01045"
+    assert "ORA-01045" in _refusal(oracle, user="locked_out")
 
 
 def test_rows_come_in_batches_and_statements_are_executed_again(schema: Schema) -> None:
@@ -59,7 +59,7 @@ def test_large_objects_are_read_by_locator_or_as_values(schema: Schema) -> None:
     schema.run("INSERT INTO t VALUES (:1, :2, :3)", "é🎈" * 20_000, b"\0\xff" * 5000, "x")
     row = schema.run("SELECT c, b, n FROM t")[0]
     assert row[0].read() == "é🎈" * 20_000
-    assert row[0].read(3, 2) == "🎈"  # counted in units of UTF-16
+    assert row[0].read(2, 2) == "🎈"  # counted in units of UTF-16
     assert (row[1].size(), row[2].read()) == (10_000, "x")
     with schema.connection.cursor() as cursor:
         cursor.execute("SELECT c, b FROM t", fetch_lobs=False)
@@ -92,7 +92,7 @@ def test_a_statement_that_waits_is_cancelled_and_the_session_goes_on(schema: Sch
 
 
 def test_what_the_emulator_does_not_know_is_refused_by_name(schema: Schema) -> None:
-    with pytest.raises(oracledb.DatabaseError, match="ORA-03001: unimplemented feature: .*PIVOT"):
+    with pytest.raises(oracledb.DatabaseError, match=r"ORA-03001: unimplemented feature: .*PIVOT"):
         schema.run("SELECT * FROM (SELECT 1 a, 2 b FROM dual) PIVOT (SUM(b) FOR a IN (1))")
     assert schema.refused("SELECT SDO_GEOM(1) FROM dual") == "ORA-00904"
     assert schema.refused("BEGIN dbms_aq.enqueue(1); END;") == "ORA-06550"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 
 import oracledb
@@ -63,9 +63,9 @@ def test_datetimes_keep_nanoseconds_and_zones(schema: Schema) -> None:
         "2024-01-02 03:04:05.123456789", "2025-01-01 00:00:00.000000000", "2024-01-02 03:04:05.500000000 +05:30",
     )  # fmt: skip
     schema.run("ALTER SESSION SET TIME_ZONE = '-01:00'")
-    assert schema.one("SELECT l FROM t") == datetime(2024, 1, 2, 0, 4, 5)
+    assert schema.one("SELECT l FROM t").isoformat() == "2024-01-02T00:04:05"
     assert schema.one("SELECT COUNT(*) FROM t WHERE z = TIMESTAMP '2024-01-01 21:34:05.5 +00:00'") == 1
-    assert schema.one("SELECT d + 1 FROM t") == datetime(2024, 3, 1)
+    assert schema.one("SELECT d + 1 FROM t").isoformat() == "2024-03-01T00:00:00"
 
 
 def test_intervals_raws_floats_and_rowids(schema: Schema) -> None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from testing.servers.oracle.engine import nls
 from testing.servers.oracle.engine.catalog import Catalog, Table, User
 from testing.servers.oracle.engine.errors import OracleError, unsupported
-from testing.servers.oracle.engine.kinds import NUMBER, TEXT, Kind
+from testing.servers.oracle.engine.kinds import LOCAL, Kind
 from testing.servers.oracle.engine.sql.expressions import Expressions, Relation, Scope, Session, quoted
 from testing.servers.oracle.engine.views.view import View
 
@@ -58,7 +59,7 @@ class Queries:
     def translated(self, tree: exp.Expr) -> Translated:
         if isinstance(tree, exp.Query):
             sql, columns = self._query(tree, Scope())
-            return Translated(sql, tuple(columns), tables=tuple(self._tables))
+            return Translated(self._local(sql, columns), tuple(columns), tables=tuple(self._tables))
         match tree:
             case exp.Insert():
                 table, sql = self._insert(tree)
@@ -73,6 +74,17 @@ class Queries:
             case _:
                 raise OracleError(900)
         return Translated(sql, target=table, tables=tuple(self._tables))
+
+    def _local(self, sql: str, columns: Sequence[tuple[str, Kind | None]]) -> str:
+        """The result as the client gets it: WITH LOCAL TIME ZONE in the session's zone."""
+        if not any(kind and kind.name == LOCAL for _, kind in columns):
+            return sql
+        zone = f"interval '{int(nls.offset(self._session.time_zone).total_seconds())} seconds'"
+        cells = [
+            f"ora.shift(q{at}, {zone}) AS q{at}" if kind and kind.name == LOCAL else f"q{at}"
+            for at, (_, kind) in enumerate(columns, 1)
+        ]
+        return f"SELECT {', '.join(cells)} FROM ({sql}) AS shown"
 
     # Queries
 
@@ -231,14 +243,14 @@ class Queries:
 
     def _source(self, node: exp.Expr, scope: Scope) -> str:
         alias, given = self._alias(), node.args.get("alias")
+        if any(node.args.get(one) for one in ("sample", "partition", "pivots", "catalog")):
+            raise unsupported(node.sql("oracle"))
         if isinstance(node, exp.Subquery):
             sql, columns = self._query(node.this, Scope(outer=scope.outer))
             kinds = {name: (f"q{at}", kind) for at, (name, kind) in enumerate(columns, 1)}
             scope.relations.append(Relation(alias, _name(given.this) if given else "", kinds))
             return f"({sql}) AS {alias}"
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
-            raise unsupported(node.sql("oracle"))
-        if any(node.args.get(one) for one in ("sample", "partition", "pivots", "catalog")):
             raise unsupported(node.sql("oracle"))
         owner, name = _name(node.args["db"]) if node.args.get("db") else "", _name(node.this)
         shown = _name(given.this) if given else name
@@ -440,7 +452,3 @@ def _shown(node: exp.Expr) -> str:
     if isinstance(node, exp.Column):
         return _name(node.this)
     return node.sql("oracle").replace(" ", "").upper()[:128]
-
-
-assert NUMBER
-assert TEXT
