@@ -161,7 +161,7 @@ _VALUES: dict[str, Callable[[Pen, OracleKind], str]] = {
 
 def any_kind(pen: Pen) -> OracleKind:
     """Any that a replicator follows."""
-    return _KINDS[pen.choice((*_KINDS, "NUMBER", "NUMBER", "VARCHAR2", "VARCHAR2", "DATE"))](pen)
+    return KINDS[pen.choice((*KINDS, "NUMBER", "NUMBER", "VARCHAR2", "VARCHAR2", "DATE"))](pen)
 
 
 def _any_number(pen: Pen) -> OracleKind:
@@ -171,7 +171,7 @@ def _any_number(pen: Pen) -> OracleKind:
     return OracleKind("NUMBER", size, pen.choice((0, 0, None, min(2, size), -1 if size < narrow else 0)))
 
 
-_KINDS: dict[str, Callable[[Pen], OracleKind]] = {
+KINDS: dict[str, Callable[[Pen], OracleKind]] = {
     "NUMBER": _any_number,
     "FLOAT": lambda pen: OracleKind("FLOAT", pen.choice((None, 126, 63))),
     "VARCHAR2": lambda pen: OracleKind("VARCHAR2", pen.choice((1, 20, 20, 40, 3900)), by_char=pen.chance(0.6)),

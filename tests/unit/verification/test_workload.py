@@ -18,16 +18,17 @@ from testing.workload.model import Grammar
 from testing.workload.mysql import kinds
 from testing.workload.mysql.keys import numbered
 from testing.workload.mysql.kinds import MySQLKind
+from testing.workload.oracle.kinds import KINDS as ORACLE_TYPES
 from testing.workload.postgres import shapes
 from testing.workload.postgres.values import kinds as postgres_kinds
 from testing.workload.postgres.values import temporal_values
 from testing.workload.postgres.values.rng_literals import text
 from testing.workload.rng_literals import Pen, spells
 from testing.workload.shrinker import shrink
-from testing.workload.workload import Dialect, History, Phase, PostgresSession, Session, Step
+from testing.workload.workload import AnySession, Dialect, History, Phase, PostgresSession, Session, Step
 
 SEEDS = 150
-DIALECTS: tuple[Dialect, ...] = ("mariadb", "mysql", "postgres")
+DIALECTS: tuple[Dialect, ...] = ("mariadb", "mysql", "postgres", "oracle")
 MARIADB_ONLY = {"hide column", "create select", "sequence", "insert returning", "alter if exists"}
 TYPES = {
     "bool", *kinds.INTEGERS, *(f"{name} unsigned" for name in kinds.INTEGERS), "decimal", "float", "double", "bit",
@@ -103,10 +104,10 @@ def small_histories(dialect: Dialect, version: int | None = None) -> list[tuple[
     return [(maker.draft.used, history) for maker in makers for history in (maker.history(),)]
 
 
-def used_in(dialect: Dialect, version: int | None = None) -> tuple[Counter[str], set[Session | PostgresSession], int]:
+def used_in(dialect: Dialect, version: int | None = None) -> tuple[Counter[str], set[AnySession], int]:
     """What occurs within the seeds, the sessions, and how many tables are to be refused."""
     used: Counter[str] = Counter()
-    sessions: set[Session | PostgresSession] = set()
+    sessions: set[AnySession] = set()
     refused = 0
     for uses, history in small_histories(dialect, version):
         used.update(uses)
@@ -157,6 +158,22 @@ def test_every_operation_type_key_and_session_of_postgres_occurs_within_the_seed
     assert len({session.time_zone for session in sessions}) >= 5
     assert len({session.charset for session in sessions}) >= 5
     assert len({session.settings for session in sessions if isinstance(session, PostgresSession)}) >= 8
+
+
+def test_every_operation_type_and_key_of_oracle_occurs_within_the_seeds() -> None:
+    used, sessions, refused = used_in("oracle")
+    expected = operations(grammar("oracle")) | {f"type {name}" for name in (*ORACLE_TYPES, "NUMBER with precision")}
+    expected |= {f"add column with {what} default" for what in ("a", "no")} | {"foreign key later"}
+    assert expected - {"xa"} - used.keys() == set()
+    assert refused > 0
+    assert len({session.time_zone for session in sessions}) >= 4
+
+
+def test_histories_for_oracle_hold_nothing_that_only_others_know() -> None:
+    words = (" LIMIT ", "`", "RELEASE SAVEPOINT", "VALUES (1), (", " % ", "ON UPDATE", "IF EXISTS", "TRUE")
+    for seed in range(30):
+        for statement in every_statement(generate(seed, "oracle", SMALL)):
+            assert not any(word in re.sub(r"'(?:[^']|'')*'|\"[^\"]*\"", "", statement) for word in words), statement
 
 
 def test_histories_for_an_old_postgres_hold_nothing_newer() -> None:

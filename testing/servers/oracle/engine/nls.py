@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 
 from testing.servers.oracle.engine.errors import OracleError, unsupported
 
@@ -24,6 +25,7 @@ _MONTHS = re.compile(r"\s*([+-]?)(\d+)-(\d+)\s*")
 ZONE = re.compile(r"([+-])(\d\d):(\d\d)")
 
 
+@lru_cache(maxsize=1000)
 def elements(model: str) -> list[tuple[str, str]]:
     """(text | name | sign, what) each; raises OracleError for an element that is not known here."""
     found, at = [], 0

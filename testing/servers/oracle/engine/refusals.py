@@ -32,7 +32,6 @@ def refused(error: psycopg.Error, catalog: Catalog) -> OracleError:
         table = catalog.of_object(int((diagnosis.table_name or "t0")[1:]))
         column = next((one for one in table.columns if f"c{one.id}" == diagnosis.column_name), None) if table else None
         return OracleError(1400, f'"{table.owner}"."{table.name}"."{column.name}"' if table and column else "")
-    print(code, diagnosis.message_primary, diagnosis.context, flush=True)
     if code in CODES:
         return OracleError(*CODES[code])
     return OracleError(600, f"{code} {diagnosis.message_primary}")

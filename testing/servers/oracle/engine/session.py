@@ -93,11 +93,15 @@ class Session:
         if bind.value is None or bind.value == "":
             return Typed("NULL", None)
         if place not in self._places:
-            self._parameters.append(bind.value)
-            self._places[place] = f"${len(self._parameters)}"
+            self._places[place] = self.parameter(bind.value)
         kind = bind.kind if bind.kind.name != "RAW" else Kind("RAW", 2000)
         literal = bind.value if isinstance(bind.value, str) else None
         return Typed(f"{self._places[place]}::{kind.postgres}", kind, literal)
+
+    def parameter(self, value: str | bytes) -> str:
+        """One more of Postgres' statement; returns how it is called there."""
+        self._parameters.append(value)
+        return f"${len(self._parameters)}"
 
     # Statements
 

@@ -26,13 +26,6 @@ from webapp.embedded.ports import LOOPBACK
 CONNECTIONS = itertools.count(10)
 
 
-class _Passwords(dict[str, str]):
-    """Of all users, as they are now."""
-
-    def __init__(self, users: dict[str, User]) -> None:
-        super().__init__({name: user.password for name, user in users.items()})
-
-
 def serve(database: Database, client: socket.socket) -> None:
     """One connection, from its first packet to its end."""
     channel = Channel(client)
@@ -45,8 +38,10 @@ def serve(database: Database, client: socket.socket) -> None:
             "AUTH_MAX_OPEN_CURSORS": "300", "AUTH_MAX_IDEN_LENGTH": "128",
         }  # fmt: skip
         try:
-            login = handshake.log_in(channel, _Passwords(database.catalog.users), facts)
-            session = _session(database, login, service, number)
+            users = database.catalog.users
+            passwords = {name: user.password for name, user in users.items()}
+            login = handshake.log_in(channel, passwords, facts, lambda name: _check(users[name]))
+            session = Session(database, users[login.user], service, login.time_zone, number)
         except OracleError as error:
             channel.send(DATA, refusal(error))
             return
@@ -60,11 +55,9 @@ def serve(database: Database, client: socket.socket) -> None:
             session.close()
 
 
-def _session(database: Database, login: handshake.Login, service: str, number: int) -> Session:
-    user = database.catalog.users[login.user]
+def _check(user: User) -> None:
     if not user.has("CREATE SESSION"):
         raise OracleError(1045, user.name)
-    return Session(database, user, service, login.time_zone, number)
 
 
 def refusal(error: OracleError) -> Writer:

@@ -10,7 +10,7 @@ import hashlib
 import re
 import secrets
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -70,9 +70,13 @@ def accept(channel: Channel, services: Mapping[str, str]) -> str:
     return services[match[1].lower()]
 
 
-def log_in(channel: Channel, passwords: Mapping[str, str], facts: Mapping[str, str]) -> Login:
-    """Negotiate and authenticate.  facts: of the session, for the client.  Raises Gone; OracleError 1017, which the
-    caller sends.
+def log_in(
+    channel: Channel, passwords: Mapping[str, str], facts: Mapping[str, str], check: Callable[[str], None]
+) -> Login:
+    """Negotiate and authenticate.
+
+    facts: of the session, for the client; check: raises OracleError for a user who may not log in.  Raises Gone;
+    OracleError, which the caller sends.
     """
     _negotiate(channel)
     call, given = _auth_call(channel.receive())
@@ -94,6 +98,7 @@ def log_in(channel: Channel, passwords: Mapping[str, str], facts: Mapping[str, s
     said = _decrypt(key, bytes.fromhex(given["AUTH_PASSWORD"]))
     if user not in passwords or said[16 : len(said) - said[-1]] != password:
         raise OracleError(1017)
+    check(user)
     proof = _encrypt(key, secrets.token_bytes(16) + b"SERVER_TO_CLIENT")
     release = RELEASE[0] << 24 | RELEASE[1] << 16 | RELEASE[2] << 12 | RELEASE[3] << 4 | RELEASE[4]
     _answer(channel, {"AUTH_SVR_RESPONSE": proof.hex().upper(), "AUTH_VERSION_NO": str(release), **facts})

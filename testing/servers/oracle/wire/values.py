@@ -9,6 +9,7 @@ import re
 import struct
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import lru_cache
 
 from testing.servers.oracle.engine.kinds import LOCAL, MONTHS, NATIONAL, SECONDS, ZONED, Kind
 
@@ -152,10 +153,13 @@ def rowid_parts(text: str) -> tuple[int, ...]:
 
 
 def rowid_text(parts: tuple[int, ...]) -> str:
-    made = ""
-    for value, (start, end) in zip(parts, ROWID_PARTS, strict=True):
-        made += "".join(ALPHABET[(value >> 6 * at) & 63] for at in reversed(range(end - start)))
-    return made
+    """The opposite of `rowid_parts`."""
+    return "".join(_digits(value, end - start) for value, (start, end) in zip(parts, ROWID_PARTS, strict=True))
+
+
+@lru_cache(maxsize=10_000)
+def _digits(value: int, count: int) -> str:
+    return "".join(ALPHABET[(value >> 6 * at) & 63] for at in reversed(range(count)))
 
 
 def unhexed(data: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -20,28 +20,29 @@ NEW, REMOVE = 1, 2
 COMMITTED_ONLY, ONLINE, FROM_REDO, CONTINUOUS, TRACKING = 2, 16, 32, 1024, 8
 NAMES = {1: "INSERT", 2: "DELETE", 3: "UPDATE", 5: "DDL", 6: "START", 7: "COMMIT", 9: "SELECT_LOB_LOCATOR",
          10: "LOB_WRITE", 11: "LOB_TRIM", 36: "ROLLBACK", 255: "UNSUPPORTED"}  # fmt: skip
+WORDS = {START: "set transaction read write", COMMIT: "commit", ROLLBACK: "rollback"}
 UNSUPPORTED = 255
 MOST = 4000  # bytes of SQL_REDO in a row
 FILE = 7  # of every ROWID
 
 
-@dataclass(frozen=True)
+@dataclass
 class Row:
-    """Of V$LOGMNR_CONTENTS.  part: SSN; goes_on: CSF."""
+    """Of V$LOGMNR_CONTENTS.  commit, start: of its transaction, where they are told; part: SSN; goes_on: CSF."""
 
     record: Record
     operation: int
+    commit: Record | None = None
+    start: Record | None = None
     owner: str | None = None
     name: str | None = None
     redo: str | None = None
-    undo: str | None = None
+    undo: Callable[[], str | None] | None = None
     row_id: str = "AAAAAAAAAAAAAAAAAA"
     part: int = 0
     goes_on: bool = False
     status: int = 0
     info: str | None = None
-    commit: Record | None = None
-    start: Record | None = None
 
 
 class LogMiner:
@@ -108,6 +109,8 @@ class LogMiner:
         """ORA-01306 before START_LOGMNR."""
         if self._range is None:
             raise OracleError(1306)
+        self._known: dict[int, tuple[Table | None, bool]] = {}
+        self._style = Style(self._session.nls, self._session.time_zone, self._options)
         with self._session.database.lock:
             records = [one for log in self._logs() for one in log.between(*self._range)]
         if not self._options & COMMITTED_ONLY:
@@ -127,64 +130,57 @@ class LogMiner:
                     yield from self._of(one, record, start)
 
     def _of(self, record: Record, commit: Record | None, start: Record | None) -> Iterator[Row]:
-        row = Row(record, record.operation, commit=commit, start=start)
-        words = {START: "set transaction read write", COMMIT: "commit", ROLLBACK: "rollback"}
-        style = self._style
-        if record.operation in words:
-            yield replace(row, redo=words[record.operation] + style.end)
+        ends = (commit, start)
+        if record.operation in WORDS:
+            yield Row(record, record.operation, *ends, redo=WORDS[record.operation] + self._style.end)
         elif record.operation == DDL:
-            text = replace(
-                row, owner=record.owner or None, name=record.table or None, info="USER DDL (PlSql=0 RecDep=0)"
-            )
-            yield from _split(text, record.text + style.end, None)
+            named = (record.owner or None, record.table or None)
+            row = Row(record, DDL, *ends, *named, info="USER DDL (PlSql=0 RecDep=0)")
+            yield from _split(row, record.text + self._style.end)
         else:
-            yield from self._change(record, row, style)
+            yield from self._change(record, *ends)
 
-    @property
-    def _style(self) -> Style:
-        return Style(self._session.nls, self._session.time_zone, self._options)
-
-    def _change(self, record: Record, row: Row, style: Style) -> Iterator[Row]:
-        known = self._session.database.table_of(record.obj)
-        table = known if known and known.version == record.version and self._options & ONLINE else None
+    def _change(self, record: Record, commit: Record | None, start: Record | None) -> Iterator[Row]:
+        if record.obj not in self._known:
+            known = self._session.database.table_of(record.obj)
+            supported = known is None or all(one.kind.known and one.kind.name != "XMLTYPE" for one in known.columns)
+            self._known[record.obj] = (known if self._options & ONLINE else None), supported
+        known, supported = self._known[record.obj]
         row_id = rowid_text((record.obj, FILE, record.row >> 8, record.row & 255))
-        row = replace(row, row_id=row_id)
-        if known and any(not one.kind.known or one.kind.name == "XMLTYPE" for one in known.columns):
-            yield replace(row, operation=UNSUPPORTED, owner=known.owner, name=known.name, redo="Unsupported", status=2)
+        named = (known.owner, known.name) if known else ("UNKNOWN", f"OBJ# {record.obj}")
+        ends, status, info = (commit, start), 0, None
+        if not supported:
+            yield Row(record, UNSUPPORTED, *ends, *named, redo="Unsupported", row_id=row_id, status=2)
             return
+        table = known if known and known.version == record.version else None
         if table is None:
-            row = replace(row, status=2, info="Dictionary Version Mismatch" if known else "Dictionary Mismatch")
+            status, info = 2, "Dictionary Version Mismatch" if known else "Dictionary Mismatch"
             record = replace(record, before=self._hexed(record, record.before), after=self._hexed(record, record.after))
-        made = Statements(record, table, known if self._options & ONLINE else None, style, row_id)
-        row = replace(row, owner=made.owner, name=made.name)
-        redo = made.redo()
-        if redo is not None:
-            yield from _split(row, redo, made.undo())
+        made = Statements(record, table, named, self._style, row_id)
+        if redo := made.redo():
+            row = Row(record, record.operation, *ends, *named, undo=made.undo, row_id=row_id, status=status, info=info)
+            yield from _split(row, redo)
         for part, (operation, text) in enumerate(made.lobs(), 1):
-            yield from _split(replace(row, operation=operation, part=part), text, None)
+            yield from _split(Row(record, operation, *ends, *named, row_id=row_id, part=part), text)
 
     def _hexed(self, record: Record, cells: dict[str, str | None]) -> dict[str, str | None]:
         return hexed(self._session.database.kinds_of(record.obj, record.version), cells)
 
 
-def _split(row: Row, redo: str, undo: str | None) -> Iterator[Row]:
+def _split(row: Row, redo: str) -> Iterator[Row]:
     """A statement of more than 4000 bytes takes several rows: all but the last have CSF 1."""
-    pieces, rest = [], redo.encode()
-    while len(rest) > MOST:
-        piece = rest[:MOST].decode(errors="ignore")  # a character that is cut off begins the next one
-        pieces.append(piece)
-        rest = rest[len(piece.encode()) :]
-    pieces.append(rest.decode())
-    for at, piece in enumerate(pieces):
-        short = undo if undo is None or len(undo.encode()) <= MOST else undo[: MOST // 4]
-        yield replace(row, redo=piece, undo=short if not at else None, goes_on=at + 1 < len(pieces))
+    if len(redo) * 4 > MOST:
+        rest = redo.encode()
+        while len(rest) > MOST:
+            piece = rest[:MOST].decode(errors="ignore")  # a character that is cut off begins the next one
+            yield replace(row, redo=piece, goes_on=True)
+            rest = rest[len(piece.encode()) :]
+        redo = rest.decode()
+    row.redo = redo
+    yield row
 
 
 def place(record: Record) -> str:
     """RS_ID."""
     sequence, at = record.place
     return f" 0x{sequence:06x}.{at // BLOCK + 2:08x}.{at % BLOCK + 16:04x} "
-
-
-def table_name(table: Table) -> str:
-    return f'"{table.owner}"."{table.name}"'

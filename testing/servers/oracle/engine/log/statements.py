@@ -112,12 +112,10 @@ def quoted(text: str) -> str:
 class Statements:
     """Of one record.  table: as the dictionary has it; None: it has not, or another version."""
 
-    def __init__(self, record: Record, table: Table | None, known: Table | None, style: Style, row_id: str) -> None:
-        """known: the table under the record's object number, whatever its version."""
+    def __init__(self, record: Record, table: Table | None, named: tuple[str, str], style: Style, row_id: str) -> None:
+        """named: owner and name that the statement has."""
         self._record, self._table, self._style, self._row_id = record, table, style, row_id
-        self.owner = known.owner if known else "UNKNOWN"
-        self.name = known.name if known else f"OBJ# {record.obj}"
-        self._target = f'"{self.owner}"."{self.name}"'
+        self._target = f'"{named[0]}"."{named[1]}"'
         self._ids = [*dict.fromkeys((*record.before, *record.after))]
 
     def redo(self) -> str | None:

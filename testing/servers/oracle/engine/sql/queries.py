@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
+from testing.servers.oracle.engine import nls
 from testing.servers.oracle.engine.catalog import Catalog, Table, User
 from testing.servers.oracle.engine.errors import OracleError, unsupported
-from testing.servers.oracle.engine.kinds import NUMBER, TEXT, Kind
-from testing.servers.oracle.engine.sql.expressions import Expressions, Relation, Scope, Session, quoted
+from testing.servers.oracle.engine.kinds import LOCAL, Kind
+from testing.servers.oracle.engine.sql.expressions import Expressions, Relation, Scope, Session
 from testing.servers.oracle.engine.views.view import View
 
 # What of a version of a row was committed at an SCN.
@@ -48,6 +50,7 @@ class Queries:
         self._view, self._flashback = view, flashback
         self._expressions = Expressions(session, self._subquery)
         self._aliases = 0
+        self._views: dict[str, View] = {}
         self._tables: list[Table] = []
         self._named: list[dict[str, Relation]] = []
 
@@ -58,7 +61,7 @@ class Queries:
     def translated(self, tree: exp.Expr) -> Translated:
         if isinstance(tree, exp.Query):
             sql, columns = self._query(tree, Scope())
-            return Translated(sql, tuple(columns), tables=tuple(self._tables))
+            return Translated(self._filled(self._local(sql, columns)), tuple(columns), tables=tuple(self._tables))
         match tree:
             case exp.Insert():
                 table, sql = self._insert(tree)
@@ -72,7 +75,32 @@ class Queries:
                 table, sql = self._insert_all(tree)
             case _:
                 raise OracleError(900)
-        return Translated(sql, target=table, tables=tuple(self._tables))
+        return Translated(self._filled(sql), target=table, tables=tuple(self._tables))
+
+    def _filled(self, sql: str) -> str:
+        """The rows of views in their places, as far as their columns occur."""
+        for alias, view in self._views.items():
+            used = {*re.findall(rf"\b{alias}\.(n\d+)\b", sql)}
+            columns = [(name, at, kind) for name, (at, kind) in view.relation.items() if at in used]
+            columns = columns or [(name, at, kind) for name, (at, kind) in view.relation.items()][:1]
+            rows = view.rows([name for name, _, _ in columns])
+            places = [at for _, at, _ in columns]
+            text = json.dumps([dict(zip(places, row, strict=True)) for row in rows], ensure_ascii=False)
+            fields = ", ".join(f"{at} {kind.postgres}" for _, at, kind in columns)
+            source = f"(SELECT * FROM json_to_recordset({self._session.parameter(text)}::json) AS v({fields}))"
+            sql = sql.replace(f"{{{alias}}} AS {alias}", f"{source} AS {alias}")
+        return sql
+
+    def _local(self, sql: str, columns: Sequence[tuple[str, Kind | None]]) -> str:
+        """The result as the client gets it: WITH LOCAL TIME ZONE in the session's zone."""
+        if not any(kind and kind.name == LOCAL for _, kind in columns):
+            return sql
+        zone = f"interval '{int(nls.offset(self._session.time_zone).total_seconds())} seconds'"
+        cells = [
+            f"ora.shift(q{at}, {zone}) AS q{at}" if kind and kind.name == LOCAL else f"q{at}"
+            for at, (_, kind) in enumerate(columns, 1)
+        ]
+        return f"SELECT {', '.join(cells)} FROM ({sql}) AS shown"
 
     # Queries
 
@@ -231,14 +259,14 @@ class Queries:
 
     def _source(self, node: exp.Expr, scope: Scope) -> str:
         alias, given = self._alias(), node.args.get("alias")
+        if any(node.args.get(one) for one in ("sample", "partition", "pivots", "catalog")):
+            raise unsupported(node.sql("oracle"))
         if isinstance(node, exp.Subquery):
             sql, columns = self._query(node.this, Scope(outer=scope.outer))
             kinds = {name: (f"q{at}", kind) for at, (name, kind) in enumerate(columns, 1)}
             scope.relations.append(Relation(alias, _name(given.this) if given else "", kinds))
             return f"({sql}) AS {alias}"
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
-            raise unsupported(node.sql("oracle"))
-        if any(node.args.get(one) for one in ("sample", "partition", "pivots", "catalog")):
             raise unsupported(node.sql("oracle"))
         owner, name = _name(node.args["db"]) if node.args.get("db") else "", _name(node.this)
         shown = _name(given.this) if given else name
@@ -257,7 +285,8 @@ class Queries:
                 return f"(SELECT 'X'::text AS dummy) AS {made.alias}"
             if owner in ("", "SYS") and (view := self._view(name)):
                 scope.relations.append(Relation(made.alias, made.name, view.relation))
-                return f"{view_source(view)} AS {made.alias}"
+                self._views[made.alias] = view
+                return f"{{{made.alias}}} AS {made.alias}"
             raise OracleError(942)
         self._catalog.check(self._user, table, "SELECT")
         self._tables.append(table)
@@ -409,14 +438,6 @@ def columns_of(table: Table) -> dict[str, tuple[str, Kind | None]]:
     return {one.name: (f"c{one.id}", one.kind) for one in table.columns if not one.hidden}
 
 
-def view_source(view: View) -> str:
-    """Its rows, as a table."""
-    fields = ", ".join(f"{name} {kind.postgres}" for name, kind in view.relation.values() if kind)
-    names = [name for name, _ in view.relation.values()]
-    rows = json.dumps([dict(zip(names, row, strict=True)) for row in view.rows], ensure_ascii=False)
-    return f"(SELECT * FROM json_to_recordset({quoted(rows)}::json) AS v({fields}))"
-
-
 def _assigned(sql: str, given: Kind | None, wanted: Kind, zone: str) -> str:
     from testing.servers.oracle.engine.sql.coercions import assigned
 
@@ -440,7 +461,3 @@ def _shown(node: exp.Expr) -> str:
     if isinstance(node, exp.Column):
         return _name(node.this)
     return node.sql("oracle").replace(" ", "").upper()[:128]
-
-
-assert NUMBER
-assert TEXT

@@ -131,22 +131,53 @@ def _parameters(session: Session, prefix: str) -> Rows:
     return ((at, name, known[name], known[name], "FALSE") for at, name in enumerate(sorted(known), 1))
 
 
-def _contents(session: Session, prefix: str) -> Rows:
-    del prefix
-    return (_content(row) for row in session.miner.rows())
+def contents(session: Session, names: Sequence[str]) -> Rows:
+    """V$LOGMNR_CONTENTS, these columns alone: a log is long."""
+    wanted = [CONTENTS[name] for name in names]
+    return ([one(row) for one in wanted] for row in session.miner.rows())
 
 
-def _content(row: Row) -> Sequence[Any]:
-    record, commit, start = row.record, row.commit, row.start
-    sequence, at = record.place
-    return (
-        record.scn, start.scn if start else None, commit.scn if commit else None, day(record.at),
-        day(start.at) if start else None, day(commit.at) if commit else None, *record.xid, _xid(record.xid),
-        NAMES[row.operation], row.operation, int(record.undo), row.owner, row.name, row.name,
-        2 if row.name else 0, "TABLE" if row.name else None, row.row_id, record.user, THREAD, sequence, sequence,
-        at // BLOCK + 2, at % BLOCK + 16, record.obj, record.data_obj or record.obj, record.version, row.redo, row.undo,
-        place(record), row.part, int(row.goes_on), row.info, row.status, "ORCL", 0, 0, record.scn,
-    )  # fmt: skip
+CONTENTS: dict[str, Callable[[Row], Any]] = {
+    "SCN": lambda row: row.record.scn,
+    "START_SCN": lambda row: row.start and row.start.scn,
+    "COMMIT_SCN": lambda row: row.commit and row.commit.scn,
+    "TIMESTAMP": lambda row: day(row.record.at),
+    "START_TIMESTAMP": lambda row: row.start and day(row.start.at),
+    "COMMIT_TIMESTAMP": lambda row: row.commit and day(row.commit.at),
+    "XIDUSN": lambda row: row.record.xid[0],
+    "XIDSLT": lambda row: row.record.xid[1],
+    "XIDSQN": lambda row: row.record.xid[2],
+    "XID": lambda row: _xid(row.record.xid),
+    "OPERATION": lambda row: NAMES[row.operation],
+    "OPERATION_CODE": lambda row: row.operation,
+    "ROLLBACK": lambda row: int(row.record.undo),
+    "SEG_OWNER": lambda row: row.owner,
+    "SEG_NAME": lambda row: row.name,
+    "TABLE_NAME": lambda row: row.name,
+    "SEG_TYPE": lambda row: 2 if row.name else 0,
+    "SEG_TYPE_NAME": lambda row: "TABLE" if row.name else None,
+    "ROW_ID": lambda row: row.row_id,
+    "USERNAME": lambda row: row.record.user,
+    "THREAD#": lambda _: THREAD,
+    "SEQUENCE#": lambda row: row.record.place[0],
+    "RBASQN": lambda row: row.record.place[0],
+    "RBABLK": lambda row: row.record.place[1] // BLOCK + 2,
+    "RBABYTE": lambda row: row.record.place[1] % BLOCK + 16,
+    "DATA_OBJ#": lambda row: row.record.obj,
+    "DATA_OBJD#": lambda row: row.record.data_obj or row.record.obj,
+    "DATA_OBJV#": lambda row: row.record.version,
+    "SQL_REDO": lambda row: row.redo,
+    "SQL_UNDO": lambda row: row.undo and row.undo(),
+    "RS_ID": lambda row: place(row.record),
+    "SSN": lambda row: row.part,
+    "CSF": lambda row: int(row.goes_on),
+    "INFO": lambda row: row.info,
+    "STATUS": lambda row: row.status,
+    "SRC_CON_NAME": lambda _: "ORCL",
+    "SRC_CON_ID": lambda _: 0,
+    "CON_ID": lambda _: 0,
+    "CSCN": lambda row: row.record.scn,
+}
 
 
 def _mined(session: Session, prefix: str) -> Rows:
@@ -191,5 +222,5 @@ PERFORMANCE_VIEWS: dict[str, Callable[[Session, str], Rows]] = {
     "V$ARCHIVED_LOG": _archived,
     "V$ARCHIVE_DEST_STATUS": lambda *_: iter([(1, "VALID", "LOCAL")]),
     "V$LOGMNR_LOGS": _mined,
-    "V$LOGMNR_CONTENTS": _contents,
+    "V$LOGMNR_CONTENTS": lambda session, _: contents(session, tuple(CONTENTS)),
 }

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from testing.servers.oracle.engine.catalog import DICTIONARY
 from testing.servers.oracle.engine.kinds import DATE, NUMBER, Kind
 from testing.servers.oracle.engine.views.dictionary import DICTIONARY_VIEWS
-from testing.servers.oracle.engine.views.performance import PERFORMANCE_VIEWS
+from testing.servers.oracle.engine.views.performance import PERFORMANCE_VIEWS, contents
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from testing.servers.oracle.engine.session import Session
 
@@ -27,32 +27,35 @@ VIEWS = DICTIONARY_VIEWS | PERFORMANCE_VIEWS
 
 @dataclass(frozen=True)
 class View:
-    """relation: columns by name, with their names in Postgres and types."""
+    """relation: columns by name, with their names in Postgres and types; rows: of some of them, by name."""
 
     relation: dict[str, tuple[str, Kind]]
-    rows: Sequence[Sequence[Any]]
+    rows: Callable[[Sequence[str]], Iterable[Sequence[Any]]]
 
 
 def view(session: Session, name: str) -> View | None:
     """None where there is none, or the user may not read it."""
     name = name.replace("V_$", "V$", 1) if name.startswith(("V_$", "GV_$")) else name
-    base, prefix = name, ""
+    base, prefix = name.replace("GV$", "V$", 1) if name.startswith("GV$") else name, "ALL_"
     for one in ("ALL_", "DBA_", "USER_"):
         if name.startswith(one) and f"ALL_{name.removeprefix(one)}" in VIEWS:
             base, prefix = f"ALL_{name.removeprefix(one)}", one
-    everywhere = name.startswith("GV$")
-    base = base.replace("GV$", "V$", 1) if everywhere else base
     if base not in VIEWS or not _granted(session, name):
         return None
-    made = [one.rpartition(":") for one in COLUMNS[base].split()]
-    found = [list(row) for row in VIEWS[base](session, prefix or "ALL_")]
-    if prefix == "USER_" and made[0][0] == "OWNER":
-        found = [row[1:] for row in found if row[0] == session.user]
-        made = made[1:]
-    if everywhere:
-        made, found = [("INST_ID", ":", "n"), *made], [[1, *row] for row in found]
-    relation = {column: (f"n{at}", KINDS[kind]) for at, (column, _, kind) in enumerate(made)}
-    return View(relation, found)
+    kinds = {column: KINDS[kind] for column, _, kind in (one.rpartition(":") for one in COLUMNS[base].split())}
+    names = tuple(kinds)
+    own = prefix == "USER_" and "OWNER" in kinds
+    shown = {"INST_ID": NUMBER, **kinds} if base != name and prefix == "ALL_" else kinds
+    relation = {column: (f"n{at}", shown[column]) for at, column in enumerate(shown) if not own or column != "OWNER"}
+
+    def rows(wanted: Sequence[str]) -> Iterable[Sequence[Any]]:
+        if base == "V$LOGMNR_CONTENTS":
+            return contents(session, wanted)
+        places = [names.index(one) if one in names else None for one in wanted]
+        found = (row for row in VIEWS[base](session, prefix) if not own or row[0] == session.user)
+        return ([1 if at is None else row[at] for at in places] for row in map(tuple, found))
+
+    return View(relation, rows)
 
 
 def _granted(session: Session, name: str) -> bool:
