@@ -1,0 +1,169 @@
+"""The source over the emulator: transactions that stay open, logs that are switched, archived or gone, bad settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from replicator.errors import LogPurged, SourceMisconfigured, SourceUnreachable
+from replicator.model.change import Commit, LogMessage, TableFailed
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
+from replicator.sources.base import CheckResult, CheckStatus
+from replicator.sources.oracle import KIND
+from testing.servers.oracle.server.embedded import EmbeddedOracle
+from tests.contract.oracle import OracleKeptPlace, OraclePlace
+from tests.contract.place import changes
+
+pytestmark = pytest.mark.integration
+KEYED = "CREATE TABLE @.t (id int PRIMARY KEY, v varchar(20))"
+
+
+class ArchivedPlace(OraclePlace):
+    settings: ClassVar[Mapping[str, str]] = {"logs": "archived"}
+
+
+@pytest.fixture(params=[OraclePlace, OracleKeptPlace])
+def place(request: pytest.FixtureRequest) -> Iterator[OraclePlace]:
+    opened = request.param.opened(request)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def archived(request: pytest.FixtureRequest) -> Iterator[ArchivedPlace]:
+    opened = ArchivedPlace.opened(request)
+    yield opened
+    opened.close()
+
+
+def execute(place: OraclePlace, statement: str) -> None:
+    with place.session.cursor() as cursor:
+        cursor.execute(statement)
+
+
+def test_a_transaction_that_stays_open_is_whole_after_a_restart_in_its_middle(
+    place: OraclePlace, oracle_source: EmbeddedOracle
+) -> None:
+    """https://docs.oracle.com/en/database/oracle/oracle-database/19/sutil/oracle-logminer-utility.html: with
+    COMMITTED_DATA_ONLY, rows before STARTSCN are not there."""
+    place.run(KEYED)
+    start = place.follow("t")
+    with closing(oracle_source.connect()) as other, other.cursor() as cursor:
+        cursor.execute(f'INSERT INTO "{place.name}"."t" VALUES (1, \'open\')')
+        place.run("INSERT INTO @.t VALUES (2, 'x')")
+        messages = place.read(start)
+        assert changes(messages, "id") == [("INSERT", 2)]
+        (*_, last) = (m.offset for m in messages if isinstance(m, Commit))
+        cursor.execute(f'INSERT INTO "{place.name}"."t" VALUES (3, \'still\')')
+        other.commit()
+    assert changes(place.read(KIND.parse_offset(last.to_dict())), "id") == [("INSERT", 1), ("INSERT", 3)]
+
+
+def test_rows_are_read_over_switches_of_the_log(place: OraclePlace) -> None:
+    place.run(KEYED)
+    start = place.follow("t")
+    for number in range(4):
+        place.run(f"INSERT INTO @.t VALUES ({number}, 'x')")
+        execute(place, "ALTER SYSTEM SWITCH LOGFILE")
+    assert changes(place.read(start), "id") == [("INSERT", number) for number in range(4)]
+
+
+def test_archived_logs_alone_are_read_up_to_the_last_switch(archived: ArchivedPlace) -> None:
+    archived.run(KEYED)
+    start = archived.follow("t")
+    archived.run("INSERT INTO @.t VALUES (1, 'x')")
+    execute(archived, "ALTER SYSTEM SWITCH LOGFILE")
+    archived.run("INSERT INTO @.t VALUES (2, 'x')")
+    found: list[LogMessage] = []
+    for message in archived.messages(start):
+        found.append(message)
+        if isinstance(message, Commit):
+            break
+    assert changes(found, "id") == [("INSERT", 1)]
+
+
+def test_a_log_that_is_gone_is_named(place: OraclePlace, oracle_source: EmbeddedOracle) -> None:
+    place.run(KEYED)
+    start = place.follow("t")
+    for _ in range(5):  # more than there are groups: the first one is overwritten
+        place.run("DELETE FROM @.t")
+        execute(place, "ALTER SYSTEM SWITCH LOGFILE")
+    oracle_source.delete_archived()
+    with pytest.raises(LogPurged, match=r"the archived log of thread 1, sequence \d+, is gone"):
+        next(iter(place.messages(start)))
+    held = place.source.log("contract").held(start)  # type: ignore[attr-defined]
+    assert held.lost
+
+
+def test_what_is_not_set_up_is_told_with_the_sql_for_it(tmp_path: Path) -> None:
+    """Each remedy is pasted, and its check passes then."""
+    server = EmbeddedOracle(tmp_path)
+    server.start()
+    try:
+        with closing(server.connect()) as session, session.cursor() as cursor:
+            cursor.execute('CREATE USER "SHOP" IDENTIFIED BY a1 QUOTA UNLIMITED ON users')
+            cursor.execute('CREATE TABLE "SHOP"."T" ("ID" NUMBER(9) PRIMARY KEY, "V" VARCHAR2(10))')
+            source = KIND.open(server.address)
+            with pytest.raises(SourceMisconfigured, match="Supplemental logging is off") as refused:
+                source.log("r").state()
+            assert refused.value.remedy == "ALTER DATABASE ADD SUPPLEMENTAL LOG DATA;"
+            tables = TableSet(tables=frozenset({TableId("SHOP", "T")}))
+            for name in ("supplemental_min", "supplemental_tables"):
+                failed = one_of(source.check(tables), name)
+                assert failed.status is CheckStatus.FAILED
+                cursor.execute(failed.remedy.partition(";")[0])
+                assert one_of(source.check(tables), name).status is CheckStatus.OK
+            source.close()
+    finally:
+        server.stop()
+
+
+def one_of(checks: list[CheckResult], name: str) -> CheckResult:
+    return next(one for one in checks if one.name == name)
+
+
+@pytest.fixture
+def minimal(oracle: EmbeddedOracle) -> OraclePlace:
+    """On a server with minimal supplemental logging."""
+    with closing(oracle.connect()) as session, session.cursor() as cursor:
+        cursor.execute("ALTER DATABASE ADD SUPPLEMENTAL LOG DATA")
+    place = OraclePlace(oracle.address, oracle.connect())
+    place.run(KEYED)
+    return place
+
+
+def test_a_session_that_is_cut_is_an_error_that_is_retried(minimal: OraclePlace, oracle: EmbeddedOracle) -> None:
+    """And a server that goes on from its data is read on."""
+    start = minimal.follow("t")
+    minimal.run("INSERT INTO @.t VALUES (1, 'x')")
+    messages = minimal.messages(start)
+    assert changes([next(messages)], "id") == [("INSERT", 1)]
+    oracle.stop()
+    with pytest.raises(SourceUnreachable):
+        for _ in messages:
+            pass
+    oracle.start()
+    minimal.session, minimal.source = oracle.connect(), KIND.open(oracle.address)
+    assert changes(minimal.read(start), "id") == [("INSERT", 1)]
+    minimal.close()
+
+
+def test_rows_without_all_columns_stop_their_table_with_the_sql_for_it(minimal: OraclePlace) -> None:
+    minimal.run("INSERT INTO @.t VALUES (1, 'x')")
+    start = minimal.follow("t")
+    minimal.run("UPDATE @.t SET v = 'y' WHERE id = 1")
+    (failed,) = (m for m in _up_to_a_commit(minimal, start) if isinstance(m, TableFailed))
+    assert failed.error.remedy.startswith(f'ALTER TABLE "{minimal.name}"."t" ADD SUPPLEMENTAL LOG DATA (ALL) COLUMNS')
+    minimal.close()
+
+
+def _up_to_a_commit(place: OraclePlace, start: Any) -> Iterator[LogMessage]:
+    for message in place.messages(start):
+        yield message
+        if isinstance(message, Commit):
+            return
