@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 
 import pytest
 
+from tests.contract.live import SOURCE, live_settings
 from tests.contract.mariadb import MariaDbPlace
 from tests.contract.oracle import OracleKeptPlace, OraclePlace
 from tests.contract.place import Place
@@ -22,10 +24,12 @@ PLACES: Mapping[str, type[Place]] = {
 
 
 _LONG = {"oracle_kept"}  # the same server in another mode
+_PLAYED = [os.environ[SOURCE]] if SOURCE in os.environ else PLACES
 
 
-@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.long if name in _LONG else ()) for name in PLACES])
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.long if name in _LONG else ()) for name in _PLAYED])
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    opened = PLACES[request.param].opened(request)
+    kind = PLACES[request.param]
+    opened = kind.live(live_settings()) if SOURCE in os.environ else kind.opened(request)
     yield opened
     opened.close()

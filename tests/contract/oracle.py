@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Self
 import pytest
 
 from replicator.sources import oracle
+from replicator.sources.oracle.config import OracleConfig
+from replicator.sources.oracle.connection import connect
 from tests.contract.place import Place
 
 _TYPES = (
@@ -70,6 +72,12 @@ class OraclePlace(Place):
         with session.cursor() as cursor:
             cursor.execute(_SESSION)
         return cls({**server.address, **cls.settings}, session)
+
+    @classmethod
+    def live(cls, settings: Mapping[str, Any]) -> Self:
+        """By the product's own connection: in the pluggable database of the settings, if any."""
+        session = connect(OracleConfig.parse(settings), settings=_SESSION)
+        return cls(settings, session)
 
     def create(self) -> None:
         self._execute(f'CREATE USER "{self.name}" IDENTIFIED BY "a1" QUOTA UNLIMITED ON users')

@@ -51,6 +51,11 @@ class Place:
         """On the test run's server of this kind."""
         raise NotImplementedError
 
+    @classmethod
+    def live(cls, settings: Mapping[str, Any]) -> Self:
+        """On a real server with these settings of a connection."""
+        raise NotImplementedError
+
     def create(self) -> None:
         """The namespace."""
         self.run(f"CREATE SCHEMA {self.name}")
