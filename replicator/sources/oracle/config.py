@@ -54,8 +54,9 @@ class Logs(StrEnum):
 class OracleConfig:
     """`ca` is the PEM text of a certificate authority, empty for the system's; `connect_timeout` in seconds.
 
-    Of `service` and `sid` one is set.  pdb: the tables are in this pluggable database, and the connection is to its
-    root; empty: they are where the connection is.
+    Of `service` and `sid` one is set: the service name, where the form has both.
+    pdb: the tables are in this pluggable database, and the connection is to its root; empty: they are where the
+    connection is.
     statement_timeout: seconds for one statement, where somebody waits for the answer (0: without end).
     """
 
@@ -87,13 +88,13 @@ class OracleConfig:
     def parse(cls, settings: Mapping[str, Any]) -> OracleConfig:
         """From the form's values (texts or numbers); ConfigurationError names the field that is wrong."""
         service, sid = _name(settings, "service"), _name(settings, "sid")
-        if bool(service) == bool(sid):
-            raise ConfigurationError("The connection needs a service name or a SID, and not both.")
+        if not service and not sid:
+            raise ConfigurationError("The connection needs a service name or a SID.")
         return cls(
             host=checked_host(host_of(settings)),
             port=number(settings, "port", 1, 65535) or DEFAULT_PORT,
             service=service,
-            sid=sid,
+            sid="" if service else sid,
             pdb=_name(settings, "pdb").upper(),
             user=text(settings, "user"),
             password=str(settings.get("password") or ""),
@@ -124,7 +125,7 @@ FORM = (
         main=True,
         help="Of the database that is read. Of a container database before 21c: that of the root.",
     ),
-    FormField("sid", "SID", required=False, help="Instead of a service name, where the listener knows the SID only."),
+    FormField("sid", "SID", required=False, help="Only without a service name: where the listener knows the SID only."),
     FormField(
         "pdb",
         "Pluggable database",

@@ -17,13 +17,15 @@ def test_a_form_becomes_a_configuration() -> None:
     config = OracleConfig.parse({"host": "db", "service": "ORCL", "user": "c##tidemark", "pdb": "shop"})
     assert (config.port, config.tls, config.committed, config.logs) == (1521, TlsMode.OFF, Committed.SERVER, Logs.ALL)
     assert (config.watermark_owner, config.pdb) == ("C##TIDEMARK", "SHOP")
+    both = OracleConfig.parse({"host": "db", "service": "a", "sid": "b"})
+    assert (both.service, both.sid) == ("a", "")
     assert OracleConfig.parse({"host": "db", "sid": "X", "user": '"Tide"'}).watermark_owner == "Tide"
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        {}, {"host": "db"}, {"host": "db", "service": "a", "sid": "b"}, {"host": "db", "service": "a)(b"},
+        {}, {"host": "db"}, {"host": "db", "service": "a)(b"},
         {"host": "169.254.169.254", "service": "a"}, {"host": "db", "service": "a", "tls": "maybe"},
         {"host": "db", "service": "a", "pdb": "x;y"}, {"host": "db", "service": "a", "committed": "nobody"},
     ],
