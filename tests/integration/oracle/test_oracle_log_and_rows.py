@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from testing.servers.oracle.engine.database import NAME
+from testing.servers.oracle.engine.database import INVERSE, NAME
 from testing.servers.oracle.engine.log.redo import COMMIT, DDL, DELETE, INSERT, UPDATE, Record, RedoLog
 from testing.servers.oracle.server.embedded import EmbeddedOracle
 from testing.workload.histories import SMALL, generate
@@ -21,6 +21,10 @@ def _applied(records: list[Record]) -> Rows:
     open_ones: dict[tuple[int, int, int], list[Record]] = {}
     rows: Rows = {}
     for record in records:
+        if record.undo:  # another transaction may have changed the row since: neither counts
+            undone = open_ones[record.xid].pop()
+            assert (undone.operation, undone.row) == (INVERSE[record.operation], record.row)
+            continue
         if record.operation != COMMIT:
             open_ones.setdefault(record.xid, []).append(record)
             continue
