@@ -81,6 +81,9 @@ class Oracle(SourceUnderTest):
         del table
         return f"{verb} WHERE {where} AND ROWNUM = 1"
 
+    def log_files(self) -> list[Path]:
+        return sorted(self.server.redo.glob("*/*"))
+
     def address(self, name: str, port: int) -> dict[str, Any]:
         del name
         return {**self.server.address, "port": port, "tls": self.tls_off}
