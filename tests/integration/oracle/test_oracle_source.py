@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +14,7 @@ from replicator.errors import LogPurged, SourceMisconfigured, SourceUnreachable
 from replicator.model.change import Commit, LogMessage, TableFailed
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
-from replicator.sources.base import CheckResult, CheckStatus
+from replicator.sources.base import CheckResult, CheckStatus, ReadOptions
 from replicator.sources.oracle import KIND
 from testing.servers.oracle.server.embedded import EmbeddedOracle
 from tests.contract.oracle import OracleKeptPlace, OraclePlace
@@ -167,3 +168,18 @@ def _up_to_a_commit(place: OraclePlace, start: Any) -> Iterator[LogMessage]:
         yield message
         if isinstance(message, Commit):
             return
+
+
+def test_a_reader_that_is_closed_by_another_thread_ends(place: OraclePlace) -> None:
+    place.run(KEYED)
+    start = place.follow("t")
+    reader = place.source.log_reader("contract", ReadOptions())
+    messages = reader.read(start, place.tables, place.schemas)
+    next(iter(messages))
+    closing_thread = threading.Thread(target=reader.close)
+    closing_thread.start()
+    with pytest.raises(SourceUnreachable):
+        for _ in messages:
+            pass
+    closing_thread.join(20)
+    assert not closing_thread.is_alive()

@@ -6,13 +6,14 @@ Sources: Oracle Database PL/SQL Packages and Types Reference, "DBMS_LOGMNR"; Ora
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from datetime import UTC
 
 from replicator.errors import LogPurged, SourceUnreachable
 from replicator.sources.oracle.config import Committed, Logs, OracleConfig
-from replicator.sources.oracle.connection import Connection, close, connect, read_rows, translated
+from replicator.sources.oracle.connection import Connection, cancel, close, connect, read_rows, translated
 from replicator.sources.oracle.dialect import literal
 from replicator.sources.oracle.stream.log_files import LogRange, log_range, written_by_all
 from replicator.sources.oracle.stream.redo_frame import (
@@ -43,6 +44,7 @@ class MiningSession:
         self._config, self._where = config, config.where
         self.connection: Connection = connect(config, root=True)
         self._mining = False
+        self._thread = threading.get_ident()
 
     def position(self) -> tuple[int, int, int, int]:
         """(SCN now, SCN at which the oldest open transaction began, microseconds since 1970 now, and by which the
@@ -115,7 +117,9 @@ class MiningSession:
                 self._call("BEGIN DBMS_LOGMNR.END_LOGMNR; END;")
 
     def close(self) -> None:
-        """The connection, too."""
+        """The connection, too.  By another thread: what it waits for ends with an error there."""
+        if threading.get_ident() != self._thread:
+            cancel(self.connection)
         close(self.connection)
 
     def _call(self, block: str) -> None:
