@@ -63,6 +63,7 @@ class OraclePlace(Place):
     kind = oracle.KIND
     wrong = ({"password": "s3cret!"}, {"port": 1})
     decodes_the_past = False
+    many = 20_000  # several of LogMiner's frames; the emulator is no fast server
     settings: ClassVar[Mapping[str, str]] = {}
 
     @classmethod

@@ -33,6 +33,7 @@ class Place:
 
     kind: ClassVar[SourceKind]
     wrong: ClassVar[Sequence[Mapping[str, Any]]]  # settings with which its check fails at the login
+    many: ClassVar[int] = 60_000  # rows of a large transaction
     decodes_the_past: ClassVar[bool] = True  # False: rows from before a statement that changed their table are lost
 
     config: Mapping[str, Any]

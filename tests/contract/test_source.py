@@ -118,12 +118,12 @@ def test_a_transaction_ends_with_one_commit_however_large_it_is(place: Place) ->
     place.run(KEYED)
     start = place.follow("t")
     values = [
-        ", ".join(f"({n}, 'row {n}')" for n in range(first, first + 10_000)) for first in range(0, 60_000, 10_000)
+        ", ".join(f"({n}, 'row {n}')" for n in range(first, first + 10_000)) for first in range(0, place.many, 10_000)
     ]
     place.run(*(f"INSERT INTO @.t VALUES {some}" for some in values))
     messages = place.read(start)
     batches = [at for at, message in enumerate(messages) if isinstance(message, ChangeBatch)]
-    assert sum(messages[at].data.num_rows for at in batches) == 60_000  # type: ignore[union-attr]
+    assert sum(messages[at].data.num_rows for at in batches) == place.many  # type: ignore[union-attr]
     assert not any(isinstance(message, Commit) for message in messages[batches[0] : batches[-1]])
 
 
