@@ -42,7 +42,7 @@ def printed(definition: Definition, value_type: ValueType) -> str:
 def _format(definition: Definition) -> str:
     if definition.data_type == "DATE":
         return SECONDS
-    return ZONED if definition.data_type.endswith("TIME ZONE") else FRACTIONS
+    return ZONED if definition.data_type.endswith("WITH TIME ZONE") else FRACTIONS  # a LOCAL one is the session's: UTC
 
 
 def key_expression(definition: Definition, value_type: ValueType) -> str:

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from replicator.errors import EventUndecodable, TableError, ValueDoesNotFit
 from replicator.model.schema import Column
-from replicator.model.types import Kind
 from replicator.sources.oracle.rows import redo_kernel as r
 from replicator.sources.oracle.rows import value_kernel as v
 from replicator.sources.oracle.types import DATE_REMEDY, Form, ValueType
@@ -107,7 +106,7 @@ class ColumnArrays:
     def __init__(self, column: Column, value_type: ValueType, zero_dates: str) -> None:
         """zero_dates: what becomes of such dates, `shared.date_policy`."""
         self._column, self._form, self._digits = column, value_type.form, value_type.digits
-        self._zero_dates = zero_dates
+        self._zero_dates, self._local = zero_dates, is_local(column)
         self._odd_kinds = np.ones(256, np.bool_)
         self._odd_kinds[[r.ABSENT, r.NULL, *_WRITTEN[value_type.form]]] = False
         self.bad: Mask | None = None
@@ -235,7 +234,7 @@ class ColumnArrays:
             raise ValueError(text)
         end = f".{digits[: self._digits]}" if self._digits else ""
         start = f"{'-' if sign == '-' else ''}{int(year):04}-{month}-{day}"
-        return f"{start} {clock}{end}{f' {zone}' if zone else ''}"
+        return f"{start} {clock}{end}{f' {zone}' if zone and not self._local else ''}"
 
     def _interval(self, text: str) -> str:
         return canonical_days(text, self._digits)
@@ -321,6 +320,6 @@ def _array(kind: pa.DataType, count: int, nulls: int, valid: Bytes, *buffers: np
     return pa.Array.from_buffers(kind, count, parts, nulls)
 
 
-def is_dated(column: Column) -> bool:
-    """Can it hold a date that the target has none for, which then becomes null?"""
-    return column.type.kind in {Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ}
+def is_local(column: Column) -> bool:
+    """WITH LOCAL TIME ZONE: texts are in the session's zone, which is UTC."""
+    return "LOCAL" in column.source_type

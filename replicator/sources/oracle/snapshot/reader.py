@@ -27,7 +27,7 @@ from replicator.sources.oracle.config import OracleConfig
 from replicator.sources.oracle.connection import Connection, cancel, close, connect, read_rows, translated
 from replicator.sources.oracle.dialect import quoted
 from replicator.sources.oracle.rows import redo_kernel as r
-from replicator.sources.oracle.rows.columns import ColumnArrays, printed_cells
+from replicator.sources.oracle.rows.columns import ColumnArrays, is_local, printed_cells
 from replicator.sources.oracle.types import Form, ValueType
 from replicator.sources.oracle.watermark import WatermarkTable
 from replicator.sources.shared.conditions import users_fault, watched
@@ -238,7 +238,8 @@ class _PrintedColumn:
         """ValueDoesNotFit."""
         array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
         if self._form not in _AS_THEY_COME:
-            return self._arrays.convert(printed_cells(array, _PRINTED[self._form]))
+            kind = r.MOMENT if is_local(self._column) else _PRINTED[self._form]
+            return self._arrays.convert(printed_cells(array, kind))
         try:
             return array.cast(self._column.type.arrow)
         except pa.ArrowInvalid:
