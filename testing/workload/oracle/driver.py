@@ -64,14 +64,15 @@ class OracleConnection:
 
 
 class OracleDriver:
-    """Of Oracle; `connect` gives a new connection of an administrator."""
+    """Of Oracle; `connect` gives a new connection of an administrator, the client's or an OracleConnection."""
 
     errors: tuple[type[Exception], ...] = (oracledb.Error,)
     setup: AnySession = OracleSession("+00:00", "UTF8")
 
     def connected(self, connect: Connect, database: str, session: AnySession) -> Any:
         assert isinstance(session, OracleSession)
-        connection = connect()
+        made = connect()
+        connection = made.connection if isinstance(made, OracleConnection) else made
         try:
             connection.autocommit = True
             settings = (*FORMATS, ("TIME_ZONE", session.time_zone))

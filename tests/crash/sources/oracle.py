@@ -14,7 +14,7 @@ from testing.servers.oracle.server.embedded import EmbeddedOracle
 from testing.workload.oracle.driver import OracleConnection
 from tests.crash.sources.base import SourceUnderTest
 
-LOG_BYTES = 4 << 20  # so small that logs are switched and archived while a history is played
+LOG_BYTES = 300_000  # so small that logs are switched and archived while a history is played
 ALL_LOGGED = "ALTER DATABASE ADD SUPPLEMENTAL LOG DATA (ALL) COLUMNS"
 TYPES = {"BIGINT": "NUMBER(18)", "INT": "NUMBER(9)"}
 _WORD = re.compile(r"\b(?:BIGINT|INT|witness_log|witness|id|v|amount|stamp|t|n)\b|%s")
