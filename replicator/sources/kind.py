@@ -47,6 +47,7 @@ class SourceKind:
     `verification_reader` opens the reader of `manage.py verify` with a connection's settings; None: there is none.
     `whole_rows`: the remedy where a row filter needs rows as they were before a change, and the log lacks them.
     `value_options`: how values are read, for the user to choose; each is an option of a replicator under its name.
+    `proof`: on what its tests run, in a sentence that begins with the label, where that is to be known before a start.
     `type_document`: its section of docs/types.md.  `connector`: what Debezium calls its connector (empty: as `name`).
     """
 
@@ -69,10 +70,16 @@ class SourceKind:
     type_document: Callable[[], str] | None = None
     connector: str = ""
     value_options: Sequence[FormField] = ()
+    proof: str = ""
     whole_rows: str = "Enable full before images in the source's log, or remove the filter."
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "connector", self.connector or self.name)
+
+    @property
+    def label(self) -> str:
+        """How it was tested, in a word or three: `Preview`; empty where no label is needed."""
+        return self.proof.partition(":")[0]
 
     def dataset(self, config: Mapping[str, Any], table: TableId) -> tuple[str, str]:
         """Namespace and name of a table for lineage tools."""

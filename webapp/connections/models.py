@@ -53,6 +53,11 @@ class Endpoint(models.Model):
         return str(self.kinds()[self.kind].title) if self.kind in self.kinds() else self.kind
 
     @property
+    def proof(self) -> str:
+        """On what tests of its kind run; empty where no label is needed."""
+        return str(self.kinds()[self.kind].proof) if self.kind in self.kinds() else ""
+
+    @property
     def address(self) -> str:
         """Where it is, as lists show it; empty where its kind has no such setting."""
         return ""

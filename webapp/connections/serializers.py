@@ -43,6 +43,7 @@ class KindSerializer(serializers.Serializer[SourceKind]):
     title = serializers.CharField()
     about = serializers.CharField(help_text="Which servers")
     database_word = serializers.CharField(help_text="What a database of the selection is called there")
+    proof = serializers.CharField(help_text="On what its tests run; empty where no label is needed")
     form = FormFieldSerializer(many=True)
     guide = serializers.CharField(help_text="Setup guide, Markdown")
 

@@ -59,8 +59,8 @@ _LOST = re.compile(
 )
 _GONE = re.compile(r"Invalid object name|Base table or view not found|schema .* does not exist", re.IGNORECASE)
 _LOCKED = re.compile(r"Lock request time out|was deadlocked on|Serialization failure|update conflict", re.IGNORECASE)
-_NO_SNAPSHOT = re.compile(r"Snapshot isolation transaction failed accessing|snapshot isolation is not allowed", re.I)
-_NOT_LOADED = re.compile(r"Failed to load the driver|driver could not be loaded|libltdl|cannot open shared", re.I)
+_NO_SNAPSHOT = re.compile(r"Snapshot isolation transaction failed accessing|snapshot isolation is not allowed")
+_NOT_LOADED = re.compile(r"Failed to load the driver|driver could not be loaded|libltdl|cannot open shared")
 _TLS = re.compile(r"SSL Provider|certificate|TLS|Encryption not supported", re.IGNORECASE)
 _PREFIX = re.compile(r"^(?:\[[^\]]*\])+\s*")
 _DRIVER_REMEDY = (
@@ -217,36 +217,42 @@ def tidemark_error(error: Exception, where: str | TableId) -> TidemarkError:
     """The error of Tidemark's tree that says the same."""
     said = _said(error)
     state = str(getattr(error, "driver_error", ""))
-    table = where if isinstance(where, TableId) else None
-    message = f"{where}: {said}"
     if _NOT_LOADED.search(said):
         return ConfigurationError(f"The driver for SQL Server cannot be loaded: {said}", remedy=_DRIVER_REMEDY)
-    if "Login failed" in said or "Invalid authorization" in state:
-        return SourceAuthenticationFailed(message)
-    if "Cannot open database" in said:
-        return SourcePermissionDenied(message, remedy="CREATE USER [tidemark] FOR LOGIN [tidemark]; in the database.")
-    if _LOST.search(f"{state} {said}"):
-        remedy = "Check TLS in the connection, and the server's certificate." if _TLS.search(said) else None
-        return SourceUnreachable(message, remedy=remedy)
-    if _NO_SNAPSHOT.search(said):
-        return SourceMisconfigured(message, remedy="ALTER DATABASE CURRENT SET ALLOW_SNAPSHOT_ISOLATION ON;")
+    found = _of_server(f"{state} {said}", f"{where}: {said}")
+    if found is not None:
+        return found
+    if isinstance(where, TableId):
+        return _of_table(f"{state} {said}", said, where)
     if _PERMISSION.search(said):
-        return _answered(_denied(message, table))
-    if table is None:
-        return SourceUnreachable(message) if not state else _answered(SourceUnreachable(message))
-    if _GONE.search(f"{state} {said}"):
+        return _answered(SourcePermissionDenied(f"{where}: {said}"))
+    return _answered(SourceUnreachable(f"{where}: {said}")) if state else SourceUnreachable(f"{where}: {said}")
+
+
+def _of_server(text: str, message: str) -> TidemarkError | None:
+    """Whatever was asked."""
+    if "Login failed" in text or "Invalid authorization" in text:
+        return SourceAuthenticationFailed(message)
+    if "Cannot open database" in text:
+        return SourcePermissionDenied(message, remedy="CREATE USER [tidemark] FOR LOGIN [tidemark]; in the database.")
+    if _LOST.search(text):
+        remedy = "Check TLS in the connection, and the server's certificate." if _TLS.search(message) else None
+        return SourceUnreachable(message, remedy=remedy)
+    if _NO_SNAPSHOT.search(text):
+        return SourceMisconfigured(message, remedy="ALTER DATABASE CURRENT SET ALLOW_SNAPSHOT_ISOLATION ON;")
+    return None
+
+
+def _of_table(text: str, said: str, table: TableId) -> TidemarkError:
+    """The server's answer to a statement about one table."""
+    if _PERMISSION.search(text):
+        found = TableError(f"{table}: {said}", table=str(table), remedy=f"GRANT SELECT ON {table} TO [tidemark];")
+        return _answered(found)
+    if _GONE.search(text):
         return TableDisappeared(f"{table} no longer exists.", table=str(table))
-    if _LOCKED.search(f"{state} {said}"):
+    if _LOCKED.search(text):
         return TableBusy(f"{table} is locked: {said}", table=str(table))
-    return _answered(TableNotRead(message, table=str(table)))
-
-
-def _denied(message: str, table: TableId | None) -> TidemarkError:
-    if table is None:
-        return SourcePermissionDenied(message)
-    found = TableError(message, table=str(table), remedy=f"GRANT SELECT ON OBJECT::{table} TO [tidemark];")
-    found.of_server = True
-    return found
+    return _answered(TableNotRead(f"{table}: {said}", table=str(table)))
 
 
 def _answered(error: TidemarkError) -> TidemarkError:

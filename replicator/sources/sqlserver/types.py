@@ -1,6 +1,7 @@
 """The one mapping of SQL Server's column types; catalog, snapshot and log all use it.
 
-Its part of docs/types.md is `type_document()`.  Source: learn.microsoft.com/sql/t-sql/data-types/data-types-transact-sql
+Its part of docs/types.md is `type_document()`.  Source:
+learn.microsoft.com/sql/t-sql/data-types/data-types-transact-sql
 """
 
 from __future__ import annotations
@@ -21,7 +22,18 @@ BYTES = frozenset({"binary", "varbinary", "image", "timestamp"})
 USER_DEFINED = frozenset({"geometry", "geography", "assembly"})
 TEMPORAL = frozenset({"date", "time", "datetime", "smalldatetime", "datetime2", "datetimeoffset"})
 OLD_LARGE = frozenset({"text", "ntext", "image"})  # the log has no old values of them
-_TEXT_OF_TIME = "CONVERT(varchar(40), {}, 121)"
+_AS_PRINTED = "CONVERT(varchar(40), {}, 121)"  # ODBC canonical: all digits
+_SELECTED = {
+    "datetime": "CAST({} AS datetime2(3))",
+    "smalldatetime": "CAST({} AS datetime2(0))",
+    "datetimeoffset": _AS_PRINTED,
+    "time": _AS_PRINTED,
+    "hierarchyid": "CAST({} AS nvarchar(4000))",
+    "uniqueidentifier": "CONVERT(char(36), {})",
+    "timestamp": "CAST({} AS binary(8))",
+    **dict.fromkeys(("char", "varchar", "text", "ntext", "xml"), "CAST({} AS nvarchar(max))"),
+    **dict.fromkeys(("image", *sorted(USER_DEFINED)), "CAST({} AS varbinary(max))"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +74,7 @@ class ColumnDefinition:
         return self._declared(self.base)
 
     def _declared(self, name: str) -> str:
-        if name != self.base and name != "rowversion":
+        if name not in {self.base, "rowversion"}:
             return name  # an alias type says all by its name
         if self.base in {"decimal", "numeric"}:
             return f"{name}({self.precision},{self.scale})"
@@ -146,29 +158,12 @@ _RULES: Mapping[str, DataType | Callable[[ColumnDefinition], DataType]] = {
 
 def select_expression(definition: ColumnDefinition, name: str) -> str:
     """What to SELECT to get the value in full; `name` is the column in SQL.  The driver gives the rest exactly."""
-    match definition.base:
-        case "datetime":
-            return f"CAST({name} AS datetime2(3))"
-        case "smalldatetime":
-            return f"CAST({name} AS datetime2(0))"
-        case "datetimeoffset" | "time":
-            return _TEXT_OF_TIME.format(name)
-        case "datetime2" if definition.scale > MICROSECONDS:
-            return _TEXT_OF_TIME.format(name)
-        case "char" | "varchar" if 0 < definition.length <= MAX_IN_ROW:
-            return f"CAST({name} AS nvarchar({definition.length}))"  # the server knows its code pages
-        case "char" | "varchar" | "text" | "ntext" | "xml":
-            return f"CAST({name} AS nvarchar(max))"
-        case "hierarchyid":
-            return f"CAST({name} AS nvarchar({MAX_IN_ROW}))"
-        case "uniqueidentifier":
-            return f"CONVERT(char(36), {name})"
-        case "timestamp":
-            return f"CAST({name} AS binary(8))"
-        case "image" | "geometry" | "geography" | "assembly":
-            return f"CAST({name} AS varbinary(max))"
-        case _:
-            return name
+    base = definition.base
+    if base == "datetime2":
+        return _AS_PRINTED.format(name) if definition.scale > MICROSECONDS else name
+    if base in {"char", "varchar"} and 0 < definition.length <= MAX_IN_ROW:
+        return f"CAST({name} AS nvarchar({definition.length}))"  # the server knows its code pages
+    return _SELECTED.get(base, "{}").format(name)
 
 
 _SAMPLES: tuple[tuple[str, ColumnDefinition, str], ...] = (
@@ -190,7 +185,7 @@ _SAMPLES: tuple[tuple[str, ColumnDefinition, str], ...] = (
     (
         "char, varchar, nchar, nvarchar, text, ntext",
         ColumnDefinition("", "varchar"),
-        "as the server makes Unicode of it",
+        "in Unicode, as the server converts it",
     ),
     ("binary, varbinary, image", ColumnDefinition("", "varbinary"), ""),
     ("rowversion (timestamp)", ColumnDefinition("", "timestamp"), "8 bytes"),

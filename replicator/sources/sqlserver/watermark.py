@@ -18,12 +18,14 @@ def watermark_table(schema: str) -> TableId:
 
 def create_statements(schema: str) -> tuple[str, ...]:
     """SQL that makes schema and table where they are missing; also the remedy that the user can paste."""
-    make = f"CREATE SCHEMA {quoted(schema)}"
+    make, name = f"CREATE SCHEMA {quoted(schema)}", quoted(schema, TABLE)
+    columns = (
+        f"replicator nvarchar({MAX_REPLICATOR}) COLLATE Latin1_General_BIN2 NOT NULL PRIMARY KEY, "
+        f"token nvarchar({MAX_TOKEN}) COLLATE Latin1_General_BIN2 NOT NULL"
+    )
     return (
         f"IF SCHEMA_ID({literal(schema)}) IS NULL EXEC({literal(make)})",
-        f"IF OBJECT_ID({literal(quoted(schema, TABLE))}, N'U') IS NULL "
-        f"CREATE TABLE {quoted(schema, TABLE)} (replicator nvarchar({MAX_REPLICATOR}) COLLATE Latin1_General_BIN2 NOT"
-        f" NULL PRIMARY KEY, token nvarchar({MAX_TOKEN}) COLLATE Latin1_General_BIN2 NOT NULL)",
+        f"IF OBJECT_ID({literal(name)}, N'U') IS NULL CREATE TABLE {name} ({columns})",
     )
 
 

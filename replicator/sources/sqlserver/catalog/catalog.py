@@ -27,7 +27,7 @@ from replicator.sources.sqlserver.catalog.table_description import (
 from replicator.sources.sqlserver.connection import Connection
 from replicator.sources.sqlserver.dialect import table_name
 from replicator.sources.sqlserver.names import columns_left_out, names_of
-from replicator.sources.sqlserver.types import ColumnDefinition, column_of
+from replicator.sources.sqlserver.types import ColumnDefinition
 
 LOOKUPS = 100  # tables in one query
 _HISTORY, _COLUMNSTORE = 1, 5  # sys.tables.temporal_type, sys.indexes.type
@@ -112,7 +112,7 @@ class SqlServerCatalog:
         return found
 
     def instances(self, condition: str = "1 = 1") -> dict[int, list[CaptureInstance]]:
-        """Capture instances by the table's object_id, oldest first; none where the account may not see them."""
+        """By the table's object_id, oldest first; none where the account may not see them."""
         if not self._has_cdc:
             return {}
         rows = self._rows(sql.INSTANCES.format(where=condition))
@@ -179,11 +179,12 @@ class SqlServerCatalog:
     def _columns(self, ids: str) -> dict[int, list[ColumnDefinition]]:
         found: dict[int, list[ColumnDefinition]] = {}
         for row in self._rows(sql.COLUMNS.format(ids=ids)):
-            number, column, name, base, alias, named, length, precision, scale, collation, nullable, *rest = row
-            computed, column_set, masked, encryption, default, comment = rest
+            number, column, name, base, alias, named, *sizes, collation, nullable = row[:11]
+            length, precision, scale = map(int, sizes)
+            computed, column_set, masked, encryption, default, comment = row[11:]
             found.setdefault(number, []).append(
                 ColumnDefinition(
-                    str(name), str(base), int(column), int(length), int(precision), int(scale), str(collation or ""),
+                    str(name), str(base), int(column), length, precision, scale, str(collation or ""),
                     bool(nullable), _COMPUTED if computed else _COLUMN_SET if column_set else "",
                     encryption is not None, bool(masked), bool(default), str(alias) if named else "", str(comment or ""),
                 )

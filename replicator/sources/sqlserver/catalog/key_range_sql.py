@@ -16,47 +16,41 @@ from replicator.sources.sqlserver.types import BYTES, SINGLE_BYTE, TEMPORAL, Col
 
 _TRUE = "1 = 1"
 _WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
+_TEXTS = {
+    "float": "CONVERT(varchar(40), {}, 3)",  # 17 digits
+    "real": "CONVERT(varchar(40), CAST({} AS float), 3)",
+    "money": "CONVERT(varchar(40), {}, 2)",
+    "smallmoney": "CONVERT(varchar(40), {}, 2)",
+    "nchar": "{}",
+    "nvarchar": "{}",
+    "char": "CAST({} AS nvarchar(max))",
+    "varchar": "CAST({} AS nvarchar(max))",
+    "hierarchyid": "CAST({} AS nvarchar(4000))",
+    **dict.fromkeys(TEMPORAL, "CONVERT(varchar(40), {}, 121)"),
+    **dict.fromkeys(BYTES, "CONVERT(varchar(max), CAST({} AS varbinary(max)), 1)"),
+}
 _COARSE = frozenset({"datetime", "smalldatetime"})  # a text with more digits is no literal of these
 
 
 def key_expression(definition: ColumnDefinition) -> str:
     """What to SELECT to get the text that `key_literal` takes."""
-    name = quoted(definition.name)
-    match definition.base:
-        case "float" | "real":
-            return f"CONVERT(varchar(40), CAST({name} AS float), 3)"  # 17 digits
-        case "money" | "smallmoney":
-            return f"CONVERT(varchar(40), {name}, 2)"
-        case "nchar" | "nvarchar":
-            return name
-        case "char" | "varchar":
-            return f"CAST({name} AS nvarchar(max))"
-        case "hierarchyid":
-            return f"CAST({name} AS nvarchar(4000))"
-        case base if base in TEMPORAL:
-            return f"CONVERT(varchar(40), {name}, 121)"
-        case base if base in BYTES:
-            return f"CONVERT(varchar(max), CAST({name} AS varbinary(max)), 1)"
-        case _:
-            return f"CONVERT(varchar(60), {name})"
+    return _TEXTS.get(definition.base, "CONVERT(varchar(60), {})").format(quoted(definition.name))
 
 
 def key_literal(definition: ColumnDefinition, text: str) -> str:
     """The SQL literal for a key value."""
-    base = definition.base
+    base, written = definition.base, literal(text)
     if base in _WHOLE:
         return str(int(text))
-    if base in {"nchar", "nvarchar"}:
-        return literal(text)
-    if base in SINGLE_BYTE:
-        return f"CAST({literal(text)} COLLATE {definition.collation} AS {definition.text_of_base})"
     if base in BYTES:
         return "0x" + bytes.fromhex(text.removeprefix("0x")).hex()
+    if base in SINGLE_BYTE:
+        written = f"{written} COLLATE {definition.collation}"
+    if base in TEMPORAL - _COARSE:
+        return f"CONVERT({definition.text_of_base}, {written}, 121)"
     if base in _COARSE:
-        return f"CAST(CONVERT(datetime2(7), {literal(text)}, 121) AS {base})"
-    if base in TEMPORAL:
-        return f"CONVERT({definition.text_of_base}, {literal(text)}, 121)"
-    return f"CAST({literal(text)} AS {definition.text_of_base})"
+        written = f"CONVERT(datetime2(7), {written}, 121)"
+    return written if base in {"nchar", "nvarchar"} else f"CAST({written} AS {definition.text_of_base})"
 
 
 def given_literal(definition: ColumnDefinition, text: str) -> str:

@@ -15,8 +15,8 @@ from replicator.sources.sqlserver.names import names_of
 
 AZURE_DATABASE, AZURE_MANAGED = 5, 8  # SERVERPROPERTY('EngineEdition')
 _PROPERTIES = (
-    "SELECT CONVERT(nvarchar(128), SERVERPROPERTY('ProductVersion')), CONVERT(nvarchar(128), SERVERPROPERTY('Edition')),"
-    " CONVERT(int, SERVERPROPERTY('EngineEdition'))"
+    "SELECT CONVERT(nvarchar(128), SERVERPROPERTY('ProductVersion')), "
+    "CONVERT(nvarchar(128), SERVERPROPERTY('Edition')), CONVERT(int, SERVERPROPERTY('EngineEdition'))"
 )
 _DATABASE = (
     "SELECT name, is_cdc_enabled, snapshot_isolation_state, is_read_committed_snapshot_on, "

@@ -105,11 +105,11 @@ class FollowedTables:
 
     def take_over(self, position: bytes) -> Iterator[Outcome]:
         """Instances that begin before or at this place are read from here on."""
-        for table, one in list(self._known.items()):
+        for one in list(self._known.values()):
             if one.next is not None and one.next.start <= position and one.described is not None:
                 reload = one.broken or self._missed(one)
                 one.instance, one.next, one.broken = one.next, None, False
-                yield from self._tell(table, one, reload=reload)
+                yield from self._tell(one, reload=reload)
 
     def superseded(self, durable: bytes) -> list[tuple[TableId, CaptureInstance]]:
         """Instances of ours that are read no more, whatever place of the log is gone back to."""
@@ -163,8 +163,8 @@ class FollowedTables:
             return
         one.described = found
         try:
-            self._choose(table, one, found, position)
-            yield from self._tell(table, one, reload=_switched(found, statements))
+            self._choose(one, found, position)
+            yield from self._tell(one, reload=_switched(found, statements))
             self._rotate(table, one, found)
         except TableBusy:
             return
@@ -194,7 +194,7 @@ class FollowedTables:
     def _made_again(self, table: TableId, found: TableDescription) -> bool:
         return self._failed[table] != f"{found.number} {found.created}"
 
-    def _choose(self, table: TableId, one: Followed, found: TableDescription, position: bytes) -> None:
+    def _choose(self, one: Followed, found: TableDescription, position: bytes) -> None:
         """Whose rows are read from `position` on, and what comes after."""
         identity = one.identity
         wanted = identity.instance if identity is not None and one.instance is None else 0
@@ -204,7 +204,7 @@ class FollowedTables:
         newest = established[-1] if established else None
         if current is not None and current.start != UNESTABLISHED:
             if current.start > position:
-                raise _purged(table, current.start, position)
+                raise _purged(one.schema.table, current.start, position)
             one.instance = current
             later = newest is not None and newest.number != current.number and newest.start > current.start
             one.next = newest if later else None
@@ -246,7 +246,7 @@ class FollowedTables:
         instances = self._catalog.instances(f"t.source_object_id = {found.number}").get(found.number, [])
         return replace(found, instances=tuple(instances))
 
-    def _tell(self, table: TableId, one: Followed, *, reload: bool) -> Iterator[Outcome]:
+    def _tell(self, one: Followed, *, reload: bool) -> Iterator[Outcome]:
         if one.described is None or (one.instance is None and not reload):
             return
         described = one.described.under(one.instance)
@@ -298,8 +298,8 @@ def _switched(found: TableDescription, statements: Iterable[Statement]) -> bool:
 
 def _purged(table: TableId, start: bytes, position: bytes) -> LogPurged:
     return LogPurged(
-        f"The cleanup job has removed changes of {table}: its change table begins at {lsn_text(start)}, and reading is at"
-        f" {lsn_text(position)}.",
+        f"The cleanup job has removed changes of {table}: its change table begins at {lsn_text(start)}, and reading is"
+        f" at {lsn_text(position)}.",
         remedy="Restart the replicator from scratch (resnapshots all its tables), and keep change tables longer: "
         "EXEC sys.sp_cdc_change_job @job_type = N'cleanup', @retention = 10080; (minutes)",
     )

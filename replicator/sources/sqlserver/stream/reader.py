@@ -300,7 +300,8 @@ def _places(rows: pa.Table, transactions: Transactions) -> np.ndarray:
     found = pc.index_in(lsns, value_set=transactions.lsns)
     if found.null_count:
         raise LogCorrupt("A change table has a transaction that cdc.lsn_time_mapping does not have.")
-    return found.to_numpy()
+    places: np.ndarray = found.to_numpy()
+    return places
 
 
 def _between(one: Framed, places: np.ndarray, first: int, last: int) -> tuple[Framed, np.ndarray]:
