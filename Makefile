@@ -97,10 +97,10 @@ test-long: env jars kernels classes chromium
 	TIDEMARK_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(PY) -m pytest -ra --timeout 7200 tests/property
 	$(PY) -m tests.crash --histories $(HISTORIES) --source $(SOURCE) $(if $(VERSION),--version $(VERSION)) $(if $(SEED),--seed $(SEED))
 
-# The contract of targets at a real account, which TIDEMARK_LIVE_… variables name: make test-live DESTINATION=snowflake
-# (docs/live-runs.md).  What it makes it drops.
+# The contract of targets or sources at a real account, which TIDEMARK_LIVE_… variables name: make test-live
+# DESTINATION=snowflake or SOURCE=sqlserver (docs/live-runs.md).  What it makes it drops.
 test-live: env
-	@$(PY) -m tests.contract.targets.live $(DESTINATION) $(ARGS)
+	@$(PY) -m $(if $(DESTINATION),tests.contract.targets.live $(DESTINATION),tests.contract.live $(SOURCE)) $(ARGS)
 
 bench: env jars kernels classes
 	$(PY) -m benchmarks $(ONLY) --source $(SOURCE)

@@ -32,6 +32,7 @@ class Place:
 
     kind: ClassVar[SourceKind]
     wrong: ClassVar[Sequence[Mapping[str, Any]]]  # settings with which its check fails at the login
+    truncates: ClassVar[bool] = True  # does the server take TRUNCATE of a table that is followed?
 
     config: Mapping[str, Any]
     session: Any
@@ -47,6 +48,11 @@ class Place:
     @classmethod
     def opened(cls, request: pytest.FixtureRequest) -> Self:
         """On the test run's server of this kind."""
+        raise NotImplementedError
+
+    @classmethod
+    def live(cls, settings: Mapping[str, Any]) -> Self:
+        """On a real server with these settings of a connection."""
         raise NotImplementedError
 
     def create(self) -> None:

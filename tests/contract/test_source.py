@@ -134,7 +134,8 @@ def test_statements_are_told_at_their_place_and_rows_after_them_have_the_new_for
     place.run("INSERT INTO @.t VALUES (1, 'a')")
     place.run("ALTER TABLE @.t ADD COLUMN w int")
     place.run("INSERT INTO @.t VALUES (2, 'b', 7)")
-    place.run("TRUNCATE TABLE @.t")
+    if place.truncates:
+        place.run("TRUNCATE TABLE @.t")
     place.run("INSERT INTO @.t VALUES (3, 'c', 8)")
     told: list[Any] = []
     for message in place.read(start):
@@ -142,7 +143,7 @@ def test_statements_are_told_at_their_place_and_rows_after_them_have_the_new_for
             told += [(row["id"], row.get("w")) for row in message.data.to_pylist()]
         elif isinstance(message, SchemaChange) and (message.statement or message.reload):
             told.append(message.operation)
-    assert told == [(1, None), Ddl.ALTER_TABLE, (2, 7), Ddl.TRUNCATE_TABLE, (3, 8)]
+    assert told == [(1, None), Ddl.ALTER_TABLE, (2, 7), *[Ddl.TRUNCATE_TABLE] * place.truncates, (3, 8)]
 
 
 def test_a_mark_is_met_in_the_log_between_the_changes_around_it(place: Place) -> None:

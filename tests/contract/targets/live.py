@@ -7,13 +7,11 @@ What the tests make lies in namespaces of their own, which are dropped after eac
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import uuid
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +20,17 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo
 from replicator.errors import ConfigurationError
 from replicator.model.mode import CURRENT, DELETED, Mode
 from replicator.model.schema import TableSchema
-from replicator.sources.base import CheckStatus
 from replicator.staging.storage import Storage
 from replicator.targets.base import Target, TargetTable
 from replicator.targets.iceberg.destination import NO_LAKE
 from replicator.targets.kind import Opening, TargetKind
 from replicator.targets.registry import KINDS, target_kind
 from replicator.verification import TablePair
+from tests.contract import live
 from tests.contract.targets.places import TargetPlace
 from tests.staged import Row
 
-PREFIX, DESTINATION = "TIDEMARK_LIVE_", "TIDEMARK_LIVE_DESTINATION"
-RECORD = Path(__file__).parents[3] / "docs" / "live-runs.md"
+DESTINATION = f"{live.PREFIX}DESTINATION"
 PRESENT: Mapping[Mode, BooleanExpression] = {
     Mode.SOFT_DELETE: EqualTo(DELETED, False),
     Mode.HISTORY: EqualTo(CURRENT, True),
@@ -42,18 +39,7 @@ PRESENT: Mapping[Mode, BooleanExpression] = {
 
 def settings_of(kind: TargetKind, environment: Mapping[str, str]) -> dict[str, str]:
     """What the environment says of a destination.  Raises ConfigurationError, which names the variables."""
-    names = {one.name: PREFIX + one.name.upper() for one in kind.destination_form}
-    found = {name: environment[variable] for name, variable in names.items() if environment.get(variable)}
-    lacking = [
-        names[one.name]
-        for one in kind.destination_form
-        if one.required and not one.default and one.meant(kind.destination_form, found) and one.name not in found
-    ]
-    if lacking:
-        message = f"A live run needs an account at {kind.title}. Not set: {', '.join(lacking)}."
-        raise ConfigurationError(message, remedy=f"All variables: {', '.join(names.values())}.")
-    kind.valid(found)
-    return found
+    return live.settings_of(kind.title, kind.destination_form, kind.valid, environment)
 
 
 class LivePlace(TargetPlace):
@@ -97,22 +83,10 @@ def main(name: str) -> int:
     except ConfigurationError as error:
         sys.stderr.write(f"{error.message} {error.remedy}\n")
         return 2
-    for one in kind.check(settings) if kind.check else ():
-        sys.stdout.write(f"{one.status}: {one.title}: {one.detail} {one.remedy}\n")
-        if one.status is CheckStatus.FAILED:
-            return 1
+    if not live.passes(kind.check(settings) if kind.check else ()):
+        return 1
     tests = Path(__file__).with_name("test_target.py")
-    command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", str(tests), *sys.argv[2:]]
-    started = datetime.now(UTC)
-    environment = {**os.environ, DESTINATION: name}
-    done = subprocess.run(command, env=environment, check=False, stdout=subprocess.PIPE, text=True)
-    sys.stdout.write(done.stdout)
-    if done.returncode == 0 and len(sys.argv) == 2:  # a part proves nothing
-        summary = done.stdout.strip().splitlines()[-1].strip("= ")
-        commit = subprocess.run(["git", "describe", "--always", "--dirty"], check=False, capture_output=True, text=True)
-        with RECORD.open("a") as record:
-            record.write(f"| {kind.title} | {started:%Y-%m-%d} | {commit.stdout.strip()} | {summary} |\n")
-    return done.returncode
+    return live.play(kind.title, tests, {**os.environ, DESTINATION: name}, sys.argv[2:])
 
 
 if __name__ == "__main__":
