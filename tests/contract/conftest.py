@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 
 import pytest
 
+from tests.contract.live import SOURCE, live_settings
 from tests.contract.mariadb import MariaDbPlace
 from tests.contract.place import Place
 from tests.contract.postgres import PostgresPlace
+from tests.contract.sqlserver import SqlServerPlace
 from tests.plugins.sqlite_log.place import SqlitePlace
 
 PLACES: Mapping[str, type[Place]] = {
     "mariadb": MariaDbPlace,
     "postgres": PostgresPlace,
+    "sqlserver": SqlServerPlace,
     "sqlite_log": SqlitePlace,
 }
 
 
-@pytest.fixture(params=PLACES)
+@pytest.fixture(params=[os.environ[SOURCE]] if SOURCE in os.environ else PLACES)
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    opened = PLACES[request.param].opened(request)
+    kind = PLACES[request.param]
+    opened = kind.live(live_settings()) if SOURCE in os.environ else kind.opened(request)
     yield opened
     opened.close()

@@ -121,8 +121,12 @@ class Place:
         finally:
             reader.close()
 
-    def close(self) -> None:
+    def abandon(self) -> None:
+        """What the session has open."""
         self.session.rollback()
+
+    def close(self) -> None:
+        self.abandon()
         self.log.remove()
         self.drop()
         self.source.close()

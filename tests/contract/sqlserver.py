@@ -53,6 +53,9 @@ class SqlServerPlace(Place):
             self.session.run(f"DROP TABLE {self.name}.{table}", self.name)
         self.session.run(f"DROP SCHEMA IF EXISTS {self.name}", self.name)
 
+    def abandon(self) -> None:
+        self.session.run("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION", self.name)
+
     def run(self, *statements: str) -> None:
         self._play(statements, "COMMIT TRANSACTION")
 

@@ -40,6 +40,7 @@ from replicator.sources.mysql.offset import BinlogOffset, Past, parse_offset
 from replicator.sources.mysql.stream.file_reader import read_file
 from replicator.sources.postgres.offset import LastCommit, LsnOffset
 from replicator.sources.postgres.offset import parse_offset as parse_lsn_offset
+from replicator.sources.sqlserver import offset as sqlserver
 from replicator.staging.naming import folder_name
 from replicator.staging.storage import Storage
 from replicator.staging.writer import SegmentWriter
@@ -131,6 +132,17 @@ def test_offsets_of_postgres() -> None:
     for name, offset in offsets.items():
         again = parse_lsn_offset(kept[name])
         assert (again, again.unsettled(), again.last_commit) == (offset, offset.unsettled(), offset.last_commit)
+
+
+def test_offsets_of_sql_server() -> None:
+    lsn = bytes.fromhex("0000002a000001f80003")
+    commit = sqlserver.CommitPoint(lsn, "0000000004AB", "2026-11-23 10:11:12.123")
+    offsets = {"first": sqlserver.LsnOffset(lsn), "with its last commit": sqlserver.LsnOffset(lsn, commit)}
+    stored = as_json({name: offset.to_dict() for name, offset in offsets.items()})
+    kept = json.loads(golden("sqlserver_offsets.json", stored))
+    for name, offset in offsets.items():
+        again = sqlserver.parse_offset(kept[name])
+        assert (again, again.commit) == (offset, offset.commit)
 
 
 def test_a_schema_with_every_type() -> None:

@@ -57,6 +57,11 @@ def _key_text(column: Column, text: str) -> str:
     return text.ljust(int(size[:-1])) if name in {"char", "nchar"} and size[:-1].isdigit() else text
 
 
+PROOF = (
+    "Preview: tested with Microsoft's own driver against an emulator of change data capture, not against SQL Server. Not"
+    " tested: sign-in by Windows or Entra, failover of availability groups, the capture job's own limits, speed."
+)
+
 KIND = SourceKind(
     name="sqlserver",
     title="SQL Server",
@@ -74,4 +79,5 @@ KIND = SourceKind(
     lineage=_lineage,
     verification_reader=_verification_reader,
     type_document=_type_document,
+    proof=PROOF,
 )

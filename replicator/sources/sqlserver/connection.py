@@ -178,7 +178,6 @@ def _connection_string(config: SqlServerConfig, address: str) -> str:
     options = {
         "Server": f"tcp:{address},{config.port}",
         "Database": config.database,
-        "APP": "tidemark",
         "Encrypt": "no" if config.tls is TlsMode.DISABLED else "yes",
         "TrustServerCertificate": "no" if verified else "yes",
         "ConnectRetryCount": "0",  # a session that is made again in silence has lost its settings
@@ -206,7 +205,7 @@ def translated(where: str | TableId, connection: Connection | None = None) -> It
     module = driver()
     try:
         yield
-    except (module.Error, module.Exception, RuntimeError, OSError, pa.ArrowException, ValueError) as error:
+    except (module.exceptions.Exception, RuntimeError, OSError, pa.ArrowException, ValueError) as error:
         found = tidemark_error(error, where)
         if connection is not None and isinstance(found, SourceUnreachable):
             connection.close()

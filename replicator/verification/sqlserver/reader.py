@@ -172,7 +172,6 @@ def connection_string(settings: Mapping[str, Any]) -> str:
     options = {
         "Server": f"tcp:{resolved(str(settings['host']), port)[0]},{port}",
         "Database": str(settings["database"]),
-        "APP": "tidemark-verify",
         "Encrypt": "no" if tls == "disabled" else "yes",
         "TrustServerCertificate": "no" if tls == "verify_identity" else "yes",
     }

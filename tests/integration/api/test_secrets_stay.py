@@ -33,6 +33,7 @@ SHARED = ("routing", "computed_columns")
 HARMLESS = {
     "mysql": {"server_id", "watermark_database", "connect_timeout"},
     "postgres": {"publication", "slot", "retention_limit_mb", "event_trigger", "connect_timeout"},
+    "sqlserver": {"watermark_schema", "chunk_reads", "connect_timeout"},
     "to iceberg": {
         "namespace_prefix",
         "partition_by",
@@ -60,12 +61,14 @@ HARMLESS = {
 }
 VALUES = {
     "host": "rogue.example", "port": 1, "user": "other", "database": "other", "ca": "", "tls": "",
+    "login": "entra_password", "certificate_host": "rogue.example",
     "bootstrap_servers": "rogue:1",
     "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256", "username": "other",
 }  # fmt: skip
 SOURCES = {
     "mysql": {"host": "db.example", "user": "u", "tls": "verify_ca", "ca": PEM, "password": SECRET},
     "postgres": {"host": "db.example", "user": "u", "database": "d", "tls": "verify-ca", "password": SECRET},
+    "sqlserver": {"host": "db.example", "user": "u", "database": "d", "password": SECRET},
 }  # fmt: skip
 KAFKA = {
     "kind": "kafka", "bootstrap_servers": "k.example:9093", "security_protocol": "SASL_SSL", "username": "u",

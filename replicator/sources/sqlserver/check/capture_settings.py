@@ -8,6 +8,7 @@ from replicator.errors import TidemarkError
 from replicator.sources.shared.check_runner import CheckFinding, failed, ok, warning
 from replicator.sources.sqlserver.check.server_info import AZURE_MANAGED, Server
 from replicator.sources.sqlserver.dialect import quoted
+from replicator.sources.sqlserver.names import names_of
 from replicator.sources.sqlserver.stream import log_status
 
 _DAY = 24 * 60
@@ -106,8 +107,7 @@ def isolation(server: Server) -> CheckFinding:
 
 def names(server: Server) -> CheckFinding:
     """Which names mean the same table."""
-    rule = server.connection.names
-    if rule is not None and rule.folds:
+    if names_of(server.connection).folds:
         return ok(f"{server.collation}: dbo.Orders and dbo.orders are one table, shown in lower case.")
     return ok(f"{server.collation}: dbo.Orders and dbo.orders are two tables.")
 

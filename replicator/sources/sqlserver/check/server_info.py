@@ -59,7 +59,7 @@ class Server:
     @cached_property
     def owner(self) -> bool:
         """May it make capture instances?"""
-        return bool(self.rows("SELECT CASE WHEN IS_MEMBER(N'db_owner') = 1 THEN 1 ELSE 0 END")[0][0])
+        return 1 in self.rows("SELECT IS_MEMBER(N'db_owner'), IS_SRVROLEMEMBER(N'sysadmin')")[0]
 
     def catalog(self, tables: TableSet | None = None) -> SqlServerCatalog:
         """Without the watermark's schema."""
