@@ -1,0 +1,2 @@
+-- Change data capture, as documented ("Change Data Capture Tables", "... Functions", "... Stored Procedures").
+
