@@ -23,6 +23,7 @@ _SIZED = {
     "varchar": 8000, "nvarchar": 4000, "char": 8000, "nchar": 4000, "varbinary": 8000, "binary": 8000,
 }  # fmt: skip
 _SCALED = ("time", "datetime2", "datetimeoffset")
+_TEXTS = (TokenType.STRING, TokenType.NATIONAL_STRING, TokenType.IDENTIFIER)
 NAMES = frozenset((*_PLAIN, *_SIZED, *_SCALED, "decimal", "numeric", "dec", "float"))
 
 
@@ -91,9 +92,20 @@ def tokens(sql: str) -> list[Token]:
     from sqlglot.errors import TokenError
 
     try:
-        return list(Language().tokenize(sql))
+        return [part for one in Language().tokenize(sql) for part in _words(one)]
     except TokenError as error:
         raise Refusal(105, f"Unclosed quotation mark or comment: {str(error)[:200]}", 15) from None
+
+
+def _words(token: Token) -> list[Token]:
+    """PRIMARY KEY and the like are two."""
+    if " " not in token.text or token.token_type in _TEXTS:
+        return [token]
+    found, at = [], token.start
+    for part in token.text.split():
+        found.append(Token(TokenType.VAR, part, token.line, token.col, at, at + len(part) - 1))
+        at += len(part) + 1
+    return found
 
 
 def text_literal(value: str, kind: str = "nvarchar") -> str:

@@ -12,7 +12,7 @@ Query = Callable[[str], Sequence[Sequence[Any]]]
 HIDDEN = ("ss", "information_schema", "pg_catalog", "pg_toast", "public")
 _LOAD = """
     SELECT n.nspname, c.relname, c.oid, a.attname, k.name, a.atttypmod, a.attidentity <> '', a.attgenerated <> '',
-        c.relkind, format_type(a.atttypid, a.atttypmod), l.collname
+        c.relkind, format_type(a.atttypid, a.atttypmod), l.collname, a.attnum
     FROM pg_namespace n LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p', 'v') AND NOT c.relispartition
     LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
     LEFT JOIN ss.kinds k ON k.type = a.atttypid LEFT JOIN pg_collation l ON l.oid = a.attcollation
@@ -58,7 +58,8 @@ class Names:
         self.schemas: dict[str, str] = {}
         self.tables: dict[tuple[str, str], TableName] = {}
         self.by_oid: dict[int, TableName] = {}
-        for schema, table, oid, column, kind, modifier, identity, computed, _, spelled, collation in query(_LOAD):
+        self.collations: dict[tuple[int, int], str] = {}
+        for schema, table, oid, column, kind, modifier, identity, computed, _, spelled, collation, number in query(_LOAD):
             self.schemas.setdefault(schema.lower(), schema)
             if table is None:
                 continue
@@ -66,6 +67,7 @@ class Names:
             if key not in self.tables:
                 self.tables[key] = self.by_oid[int(oid)] = TableName(schema, table, int(oid))
             if column is not None:
+                self.collations[int(oid), int(number)] = collation or ""
                 self.tables[key].columns[column.lower()] = ColumnName(
                     column, kind or "?", int(modifier), identity == "t", computed == "t", spelled, collation or ""
                 )
