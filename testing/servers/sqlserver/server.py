@@ -190,6 +190,7 @@ class Client:
         database = self.login.database or "master"
         try:
             connection = self._connect(database)
+            connection.named(self.spid, encrypted=self.channel.encrypted)
             session = Session(self.channel, connection, self._around(), self.spid, native)
         except Refusal as refusal:
             for number, text in ((refusal.number, refusal.message), (18456, f"Login failed for user '{self.login.user}'.")):

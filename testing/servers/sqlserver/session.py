@@ -245,13 +245,13 @@ class Session:
         """Run Postgres' SQL; its rows go to the client."""
         self.flush()
         columns: list[Column] | None = None
-        count = 0
+        count, collations = 0, self.names.collations  # asked before the connection is busy
         for result in self.connection.stream(sql, values):
             if not rows_of(result) or not result.nfields:
                 count = result.command_tuples or 0
                 continue
             if columns is None:
-                columns = self._described(result)
+                columns = self._described(result, collations)
                 self.channel.add(tokens.described(columns))
             count += self._rows(result, columns)
         self.counted(count, rows=columns is not None)
@@ -283,14 +283,14 @@ class Session:
         self.channel.add(made)
         return int(result.ntuples)
 
-    def _described(self, result: Any) -> list[Column]:
+    def _described(self, result: Any, collations: Mapping[tuple[int, int], str]) -> list[Column]:
         found = []
         for at in range(result.nfields):
             name = (result.fname(at) or b"").decode()
             kind = self._kinds.get(result.ftype(at))
             if kind is None:
                 raise Refusal(50000, f"The emulator does not know the type {result.ftype(at)} of column {name}.")
-            page = code_page(self.names.collations.get((result.ftable(at), result.ftablecol(at)), ""))
+            page = code_page(collations.get((result.ftable(at), result.ftablecol(at)), ""))
             kind = {"timestamp": "rowversion"}.get(kind, kind)
             modifier = result.fmod(at) if result.ftype(at) != 25 else -1  # noqa: PLR2004
             found.append(column("" if name == "?column?" else name, kind, modifier, code_page=page, database=self.connection.database))
@@ -453,6 +453,7 @@ class Session:
         if self.state.depth:
             raise Refusal(226, "USE statement not allowed within multi-statement transaction by the emulator.")
         old, connection = self.connection, self.around.connect(database)
+        connection.named(self.spid, encrypted=self.channel.encrypted)
         self.connection = connection
         self._names = None
         old.close()

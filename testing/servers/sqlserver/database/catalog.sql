@@ -119,7 +119,7 @@ CREATE VIEW sys.extended_properties AS SELECT 1::ss.tinyint AS class, c.object_i
 
 CREATE FUNCTION ss.database_flags(oid) RETURNS jsonb STABLE LANGUAGE sql RETURN ss.flags(shobj_description($1, 'pg_database'));
 CREATE VIEW sys.databases AS SELECT d.datname::ss.nvarchar(128) AS name, d.oid::int8::int4 AS database_id, 160::ss.tinyint AS compatibility_level,
-        'SQL_Latin1_General_CP1_CI_AS'::ss.nvarchar(128) AS collation_name, 0::ss.tinyint AS state, 'ONLINE'::ss.nvarchar(60) AS state_desc, 0::ss.bit AS is_read_only,
+        'SQL_Latin1_General_CP1_CI_AS'::ss.nvarchar(128) AS collation_name, 0::ss.tinyint AS state, 'ONLINE'::ss.nvarchar(60) AS state_desc, 0::ss.bit AS is_read_only, 'MULTI_USER'::ss.nvarchar(60) AS user_access_desc,
         ss.flag(f.flags::text, 'cdc') AS is_cdc_enabled, ss.flag(f.flags::text, 'snapshot')::int2::ss.tinyint AS snapshot_isolation_state,
         (CASE WHEN f.flags ? 'snapshot' THEN 'ON' ELSE 'OFF' END)::ss.nvarchar(60) AS snapshot_isolation_state_desc, ss.flag(f.flags::text, 'rcsi') AS is_read_committed_snapshot_on,
         coalesce(f.flags ->> 'recovery', 'FULL')::ss.nvarchar(60) AS recovery_model_desc, 1::ss.tinyint AS recovery_model, 0::ss.bit AS is_auto_close_on,

@@ -44,6 +44,10 @@ class Connection:
             raise LoginFailed(message)
         self.execute("SET search_path = pg_catalog, ss; SET plan_cache_mode = force_custom_plan; SET jit = off; SET bytea_output = hex; SET DateStyle = ISO; SET extra_float_digits = 1; SET check_function_bodies = off")
 
+    def named(self, spid: int, *, encrypted: bool) -> None:
+        """For the views of sessions."""
+        self.execute(f"SET application_name = 'sqlserver {spid}'; SET tidemark.spid = {spid}; SET tidemark.encrypted = '{'TRUE' if encrypted else 'FALSE'}'")
+
     @property
     def in_transaction(self) -> bool:
         return self._conn.transaction_status != pq.TransactionStatus.IDLE

@@ -80,12 +80,11 @@ CREATE FUNCTION ss.super() RETURNS bool STABLE LANGUAGE sql RETURN (SELECT rolsu
 
 -- Rights: a database's roles are Postgres' roles `<database>.<role>`
 
-CREATE FUNCTION ss.is_rolemember(role text, principal text DEFAULT NULL) RETURNS int4 STABLE STRICT LANGUAGE sql RETURN (
-    SELECT CASE WHEN r.oid IS NULL THEN NULL WHEN pg_has_role(current_user, r.oid, 'MEMBER') THEN 1 ELSE 0 END
-    FROM (SELECT current_database() || '.' || lower(role) AS name) AS w LEFT JOIN pg_roles r ON r.rolname = w.name);
 CREATE FUNCTION ss.is_member(role text) RETURNS int4 STABLE STRICT LANGUAGE sql RETURN (
-    SELECT CASE WHEN r.oid IS NULL THEN NULL WHEN pg_has_role(current_user, r.oid, 'MEMBER') THEN 1 ELSE 0 END
+    SELECT CASE WHEN lower(role) = 'public' OR lower(role) = 'db_owner' AND ss.super() THEN 1 WHEN r.oid IS NULL AND lower(role) NOT LIKE 'db\_%' THEN NULL
+        WHEN r.oid IS NOT NULL AND pg_has_role(current_user, r.oid, 'MEMBER') AND NOT ss.super() THEN 1 ELSE 0 END
     FROM (SELECT current_database() || '.' || lower(role) AS name) AS w LEFT JOIN pg_roles r ON r.rolname = w.name);
+CREATE FUNCTION ss.is_rolemember(role text, principal text DEFAULT NULL) RETURNS int4 STABLE LANGUAGE sql RETURN ss.is_member(role);
 CREATE FUNCTION ss.is_srvrolemember(role text) RETURNS int4 STABLE STRICT LANGUAGE sql
 RETURN CASE WHEN lower(role) IN ('sysadmin', 'serveradmin', 'securityadmin', 'dbcreator', 'setupadmin', 'processadmin', 'public') THEN
     CASE WHEN ss.super() OR lower(role) = 'public' THEN 1 ELSE 0 END END;
