@@ -32,6 +32,7 @@ class Place:
 
     kind: ClassVar[SourceKind]
     wrong: ClassVar[Sequence[Mapping[str, Any]]]  # settings with which its check fails at the login
+    moves: ClassVar[bool] = True  # is an UPDATE of a key one change, and no DELETE and INSERT?
     truncates: ClassVar[bool] = True  # does the server take TRUNCATE of a table that is followed?
 
     config: Mapping[str, Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any, Self
 
 import pytest
@@ -11,7 +12,8 @@ import pytest
 from replicator.sources import sqlserver
 from replicator.sources.sqlserver.config import SqlServerConfig
 from replicator.sources.sqlserver.connection import Connection, connect
-from replicator.sources.sqlserver.dialect import literal
+from replicator.sources.sqlserver.dialect import literal, quoted
+from testing.servers.sqlserver.embedded import EmbeddedSQLServer
 from tests.contract.place import Place
 
 # What is not T-SQL in the contract's statements.
@@ -32,16 +34,28 @@ _ROWS = 1000  # of one INSERT … VALUES (learn.microsoft.com/sql/t-sql/queries/
 _VALUES = re.compile(r"^(INSERT INTO .*? VALUES )(\(.*)$", re.DOTALL)
 
 
+def captured_database(server: EmbeddedSQLServer, name: str) -> dict[str, Any]:
+    """A connection's settings for this database, made where it is missing, with change data capture."""
+    with closing(server.connect()) as master:
+        if not master.execute(f"SELECT 1 FROM sys.databases WHERE name = {literal(name)}").fetchall():
+            master.execute(f"CREATE DATABASE {quoted(name)}")
+            with closing(server.connect(name)) as own:
+                own.execute("ALTER DATABASE CURRENT SET ALLOW_SNAPSHOT_ISOLATION ON")
+                own.execute("EXEC sys.sp_cdc_enable_db")
+    return server.address | {"database": name, "tls": "required"}
+
+
 class SqlServerPlace(Place):
     kind = sqlserver.KIND
     wrong = ({"password": "s3cret!"}, {"port": 1})
+    moves = False
     truncates = False
 
     session: Connection
 
     @classmethod
     def opened(cls, request: pytest.FixtureRequest) -> Self:
-        return cls.live(request.getfixturevalue("sqlserver").settings)
+        return cls.live(captured_database(request.getfixturevalue("sqlserver"), "contract"))
 
     @classmethod
     def live(cls, settings: Mapping[str, Any]) -> Self:

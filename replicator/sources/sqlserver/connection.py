@@ -207,7 +207,7 @@ def translated(where: str | TableId, connection: Connection | None = None) -> It
         yield
     except (module.exceptions.Exception, RuntimeError, OSError, pa.ArrowException, ValueError) as error:
         found = tidemark_error(error, where)
-        if connection is not None and isinstance(found, SourceUnreachable):
+        if connection is not None and isinstance(found, SourceUnreachable) and not found.answered:
             connection.close()
         raise found from None  # the cause's text may hold what the user typed (invariant 8)
 

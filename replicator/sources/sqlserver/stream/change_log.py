@@ -88,11 +88,11 @@ class ChangeLog:
         connection = self._connection
         ((size,),) = connection.rows(_HELD, connection.where)
         rows = connection.rows(
-            "SELECT MAX(start_lsn) FROM cdc.change_tables WHERE source_object_id = OBJECT_ID("
-            f"{literal(str(watermark_table(self._config.watermark_schema)))})",
+            "SELECT TOP (1) start_lsn FROM cdc.change_tables WHERE source_object_id = OBJECT_ID("
+            f"{literal(str(watermark_table(self._config.watermark_schema)))}) ORDER BY start_lsn DESC",
             connection.where,
         )
-        oldest = rows[0][0]
+        oldest = rows[0][0] if rows else None
         lost = oldest is not None and bytes(oldest) > checkpoint.lsn
         kept = self._retention_minutes()
         age = self._age_minutes(checkpoint)
