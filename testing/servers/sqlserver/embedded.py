@@ -12,7 +12,7 @@ from testing.servers.shared_libraries import load
 from testing.servers.tls import certificate
 from webapp.embedded.ports import LOOPBACK, free_port, wait_for_port
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
-from webapp.embedded.processes import Child, ServerFailed, claim, start
+from webapp.embedded.processes import Child, ServerFailed, claim, open_files, start
 
 ROOT = Path(__file__).parents[3]
 START_SECONDS = 60.0
@@ -86,7 +86,8 @@ class EmbeddedSQLServer:
     def start(self) -> None:
         """ServerFailed with the log's end where it does not come up, or with what the driver lacks."""
         load(LIBRARY)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        with open_files():  # Postgres' user walks through it
+            self.folder.mkdir(parents=True, exist_ok=True)
         if not self.postgres.running:
             self.postgres.start()
         files = self.folder / "server.crt", self.folder / "server.key"
