@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testing.workload import mysql, postgres
+from testing.workload import mysql, postgres, sqlserver
 from testing.workload.drivers import Driver
 from testing.workload.model import Grammar
 from testing.workload.mysql.driver import MySQLDriver
@@ -14,9 +14,15 @@ def grammar(dialect: Dialect, version: int | None = None) -> Grammar:
     """`version`: of Postgres; what is newer does not occur."""
     if dialect == "postgres":
         return postgres.grammar(version)
+    if dialect == "sqlserver":
+        return sqlserver.grammar()
     return mysql.grammar(dialect)
 
 
 def driver(dialect: Dialect) -> Driver:
     """How its statements are sent."""
+    if dialect == "sqlserver":
+        from testing.workload.sqlserver.driver import SqlServerDriver  # noqa: PLC0415 - its driver is an extra
+
+        return SqlServerDriver()
     return PostgresDriver() if dialect == "postgres" else MySQLDriver()

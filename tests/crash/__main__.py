@@ -1,4 +1,4 @@
-"""`python -m tests.crash --histories N --seed S --source mariadb|mysql|postgres`: random histories × the whole fault
+"""`python -m tests.crash --histories N --seed S --source mariadb|mysql|postgres|sqlserver`: random histories × the whole fault
 list.
 
 Ends with one line `histories N, events N, faults N, differences N`; exit 1 where the last number is not 0.  A history
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _caseless(options: argparse.Namespace, seed: int) -> bool:
     """Of MariaDB and MySQL, by the seed where nothing says it."""
-    if options.source == "postgres":
+    if options.source in {"postgres", "sqlserver"}:
         return False
     if options.replay:
         return bool(json.loads(options.replay.read_text()).get("caseless", False))

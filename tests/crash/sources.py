@@ -17,6 +17,8 @@ from pymysql.constants import CR
 
 from replicator.sources.mysql.connection import quoted
 from testing.servers.mysql import EmbeddedMySQL
+from testing.servers.sqlserver.embedded import EmbeddedSQLServer
+from testing.workload.sqlserver.driver import Connection, SqlServerDriver
 from testing.workload.workload import Dialect
 from webapp.embedded.java_artifacts import MARIADB, MARIADB_SOURCE, POSTGRES
 from webapp.embedded.mariadb import EmbeddedMariaDB
@@ -291,4 +293,59 @@ class Postgres(SourceUnderTest):
         }  # fmt: skip
 
 
-SOURCES: Mapping[str, type[MariaDB | MySQL | Postgres]] = {"mariadb": MariaDB, "mysql": MySQL, "postgres": Postgres}
+class SqlServer(SourceUnderTest):
+    """A history has a database of its own, because change data capture is a database's, and in it a schema of that name,
+    which is the default one of the login that writes.
+    """
+
+    dialect = "sqlserver"
+    kind = "sqlserver"
+    tls_off = "disabled"
+    PASSWORD = "Writer-1234"
+
+    def __init__(self, folder: Path, version: str = "", *, caseless: bool = False) -> None:
+        """The emulator, with all its habits; it has one version."""
+        del version, caseless
+        self.server = EmbeddedSQLServer(folder, encrypt="off", durable=True)
+        self.errors = SqlServerDriver.errors  # type: ignore[misc]
+
+    def connect(self, name: str | None = None) -> Any:
+        if name is None:
+            return Connection(self.server.connect())
+        return Connection(self.server.connect(name, UID=name, PWD=self.PASSWORD))
+
+    def make(self, name: str) -> None:
+        self.execute(f"CREATE DATABASE [{name}]", f"CREATE LOGIN [{name}] WITH PASSWORD = '{self.PASSWORD}'")
+        with closing(Connection(self.server.connect(name))) as connection, connection.cursor() as cursor:
+            for statement in (
+                f"CREATE USER [{name}] FOR LOGIN [{name}] WITH DEFAULT_SCHEMA = [{name}]",
+                f"CREATE SCHEMA [{name}] AUTHORIZATION [{name}]", f"ALTER ROLE db_owner ADD MEMBER [{name}]",
+                "ALTER DATABASE CURRENT SET ALLOW_SNAPSHOT_ISOLATION ON", "EXEC sys.sp_cdc_enable_db",
+                *(f"EXEC sp_emulator @name = 'habit', @value = '{habit}'" for habit in ("seqval_disorder", "unordered")),
+            ):  # fmt: skip
+                cursor.execute(statement)
+
+    def drop(self, name: str) -> None:
+        self.execute(f"DROP DATABASE [{name}]", f"DROP LOGIN [{name}]")
+
+    def tables(self, name: str) -> set[str]:
+        with closing(self.connect(name)) as connection, connection.cursor() as cursor:
+            cursor.execute(f"SELECT name FROM sys.tables WHERE schema_id = SCHEMA_ID('{name}')")
+            return {row[0] for row in cursor.fetchall()}
+
+    def one_of(self, verb: str, table: str, where: str) -> str:
+        del table
+        first, _, rest = verb.partition(" ")
+        return f"{first} TOP (1) {rest} WHERE {where}"
+
+    def address(self, name: str, port: int) -> dict[str, Any]:
+        known = self.server.address
+        return {
+            "host": known["host"], "port": port, "user": known["user"], "password": known["password"], "database": name,
+            "tls": self.tls_off,
+        }  # fmt: skip
+
+
+SOURCES: Mapping[str, type[MariaDB | MySQL | Postgres | SqlServer]] = {
+    "mariadb": MariaDB, "mysql": MySQL, "postgres": Postgres, "sqlserver": SqlServer,
+}  # fmt: skip

@@ -196,7 +196,9 @@ def _create(session: Session, statement: Statement, cursor: Cursor) -> None:
     elif cursor.word() in ("UNIQUE", "INDEX", "CLUSTERED", "NONCLUSTERED"):
         _run(session, Definer(session.names).create_index(cursor), None)
     elif cursor.take("SCHEMA"):
-        _run(session, [f"CREATE SCHEMA {quoted(cursor.name())}; GRANT USAGE ON SCHEMA {quoted(cursor.tokens[cursor.at - 1].text)} TO PUBLIC"], None)
+        name = quoted(cursor.name())
+        owner = f" AUTHORIZATION {quoted(cursor.name().lower())}" if cursor.take("AUTHORIZATION") else ""
+        _run(session, [f"CREATE SCHEMA {name}{owner}; GRANT USAGE ON SCHEMA {name} TO PUBLIC"], None)
     elif cursor.take("DATABASE"):
         session.around.changed("+" + cursor.name())
     elif cursor.take("LOGIN"):

@@ -86,7 +86,7 @@ class EmbeddedSQLServer:
     def start(self) -> None:
         """ServerFailed with the log's end where it does not come up, or with what the driver lacks."""
         load(LIBRARY)
-        with open_files():  # Postgres' user walks in
+        with open_files():  # Postgres' user walks through it
             self.folder.mkdir(parents=True, exist_ok=True)
         if not self.postgres.running:
             self.postgres.start()

@@ -214,12 +214,12 @@ def _rename(session: Session, arguments: Arguments) -> None:
 
 
 def _describe(session: Session, arguments: Arguments) -> None:
-    """sp_addextendedproperty: MS_Description of a column."""
-    if (arguments.get("name"), (arguments.get("level2type") or "").upper()) != ("MS_Description", "COLUMN"):
-        raise Refusal(50000, "The emulator keeps descriptions of columns only.")
+    """sp_addextendedproperty: MS_Description of a table or a column."""
+    if arguments.get("name") != "MS_Description" or (arguments.get("level2type") or "COLUMN").upper() != "COLUMN":
+        raise Refusal(50000, "The emulator keeps descriptions of tables and columns only.")
     table = session.names.table("", arguments.get("level0name") or "", arguments.get("level1name") or "")
-    column = table.columns[(arguments.get("level2name") or "").lower()]
-    flag(session, table.sql, column.name, "description", arguments.get("value") or "")
+    given = arguments.get("level2name")
+    flag(session, table.sql, table.columns[given.lower()].name if given else "", "description", arguments.get("value") or "")
 
 
 def flag(session: Session, table: str, column: str, name: str, value: object) -> None:

@@ -66,12 +66,16 @@ def drop_login(session: Session, cursor: Cursor) -> None:
 
 
 def create_user(session: Session, cursor: Cursor) -> None:
-    """CREATE USER name [FOR LOGIN login]; the user has the login's name here."""
+    """CREATE USER name [FOR LOGIN login] [WITH DEFAULT_SCHEMA = schema]; the user has the login's name here."""
     name = cursor.name()
     if cursor.take("FOR", "LOGIN") and cursor.name().lower() != name.lower():
         raise unknown("CREATE USER with another name than its login's")
     database = session.connection.database
-    session.connection.execute(f"GRANT CONNECT, TEMPORARY ON DATABASE {quoted(database)} TO {quoted(name.lower())}")
+    session.connection.execute(f"GRANT CONNECT, TEMPORARY, CREATE ON DATABASE {quoted(database)} TO {quoted(name.lower())}")
+    if cursor.take("WITH", "DEFAULT_SCHEMA"):
+        cursor.at += 1
+        schema = cursor.name().replace("'", "''")
+        session.connection.execute(f"ALTER ROLE {quoted(name.lower())} IN DATABASE {quoted(database)} SET tidemark.default_schema = '{schema}'")
 
 
 def drop_user(session: Session, cursor: Cursor) -> None:

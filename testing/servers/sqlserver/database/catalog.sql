@@ -114,8 +114,8 @@ CREATE VIEW sys.dm_db_partition_stats AS SELECT p.partition_id, p.object_id, p.i
     pg_relation_size(p.object_id::oid) / 8192 AS in_row_data_page_count FROM sys.partitions p;
 CREATE VIEW sys.periods AS SELECT ''::ss.nvarchar(128) AS name, 1::ss.tinyint AS period_type, 0 AS object_id, 0 AS start_column_id, 0 AS end_column_id WHERE false;
 CREATE VIEW sys.triggers AS SELECT ''::ss.nvarchar(128) AS name, 0 AS object_id, 0 AS parent_id, 0::ss.bit AS is_disabled WHERE false;
-CREATE VIEW sys.extended_properties AS SELECT 1::ss.tinyint AS class, c.object_id AS major_id, c.column_id AS minor_id, 'MS_Description'::ss.nvarchar(128) AS name,
-    (c.flags ->> 'description')::ss.nvarchar::ss.sql_variant AS value FROM ss.all_columns c WHERE c.flags ? 'description' AND c.object_id IN (SELECT object_id FROM sys.objects);
+CREATE VIEW sys.extended_properties AS SELECT 1::ss.tinyint AS class, d.objoid::int8::int4 AS major_id, d.objsubid AS minor_id, 'MS_Description'::ss.nvarchar(128) AS name,
+    (ss.flags(d.description) ->> 'description')::ss.nvarchar(4000) AS value FROM pg_description d WHERE d.classoid = 'pg_class'::regclass AND d.description LIKE '{%"description"%' AND d.objoid::int8::int4 IN (SELECT object_id FROM sys.objects);
 
 CREATE FUNCTION ss.database_flags(oid) RETURNS jsonb STABLE LANGUAGE sql RETURN ss.flags(shobj_description($1, 'pg_database'));
 CREATE VIEW sys.databases AS SELECT d.datname::ss.nvarchar(128) AS name, d.oid::int8::int4 AS database_id, 160::ss.tinyint AS compatibility_level,

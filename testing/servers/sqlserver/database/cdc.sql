@@ -70,7 +70,7 @@ GRANT SELECT ON ALL TABLES IN SCHEMA sys, msdb, "INFORMATION_SCHEMA" TO PUBLIC;
 GRANT SELECT ON ss.kinds, ss.captures, ss.captured_columns, ss.dbts, ss.all_objects, ss.all_columns, ss.all_indexes, ss.jobs TO PUBLIC;
 GRANT USAGE ON SEQUENCE ss.dbts TO PUBLIC;
 
-CREATE FUNCTION ss.drop_instance(gone text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION ss.drop_instance(gone text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE c ss.captures; BEGIN
     SELECT * INTO c FROM ss.captures WHERE instance = gone;
     EXECUTE format('DROP FUNCTION IF EXISTS cdc.%I', 'fn_cdc_get_all_changes_' || gone);

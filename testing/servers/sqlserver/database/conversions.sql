@@ -251,6 +251,8 @@ CREATE FUNCTION ss.to_binary(given int4) RETURNS ss.varbinary IMMUTABLE STRICT L
 CREATE FUNCTION ss.to_binary(given int8) RETURNS ss.varbinary IMMUTABLE STRICT LANGUAGE sql RETURN int8send(given)::ss.varbinary;
 CREATE FUNCTION ss.to_int8(given ss.varbinary) RETURNS int8 IMMUTABLE STRICT LANGUAGE sql
 RETURN ('x' || lpad(right(encode(given::bytea, 'hex'), 16), 16, '0'))::bit(64)::int8;
+CREATE FUNCTION ss.to_binary_filled(given int4) RETURNS ss.binary IMMUTABLE STRICT LANGUAGE sql RETURN int4send(given)::ss.binary;
+CREATE CAST (int4 AS ss.binary) WITH FUNCTION ss.to_binary_filled(int4);
 CREATE CAST (int4 AS ss.varbinary) WITH FUNCTION ss.to_binary(int4);
 CREATE CAST (int8 AS ss.varbinary) WITH FUNCTION ss.to_binary(int8);
 CREATE CAST (ss.varbinary AS int8) WITH FUNCTION ss.to_int8(ss.varbinary);

@@ -55,6 +55,7 @@ class Names:
 
     def __init__(self, query: Query, database: str) -> None:
         self.database = database
+        self.default = query("SELECT coalesce(nullif(current_setting('tidemark.default_schema', true), ''), 'dbo')")[0][0]
         self.schemas: dict[str, str] = {}
         self.tables: dict[tuple[str, str], TableName] = {}
         self.by_oid: dict[int, TableName] = {}
@@ -74,7 +75,7 @@ class Names:
 
     def schema(self, name: str) -> str:
         """As it is spelled; Refusal 2760."""
-        found = self.schemas.get((name or "dbo").lower())
+        found = self.schemas.get((name or self.default).lower())
         if found is None:
             raise Refusal(2760, f'The specified schema name "{name}" either does not exist or you do not have permission to use it.')
         return found
@@ -86,7 +87,7 @@ class Names:
             if (catalog.lower(), (schema or "dbo").lower()) != ("msdb", "dbo"):
                 raise Refusal(911, f"The emulator reads one database at a time, not {given}.")
             schema = "msdb"
-        found = self.tables.get(((schema or "dbo").lower(), name.lower()))
+        found = self.tables.get(((schema or self.default).lower(), name.lower())) or (None if schema else self.tables.get(("dbo", name.lower())))
         if found is None:
             raise Refusal(208, f"Invalid object name '{given}'.")
         return found
