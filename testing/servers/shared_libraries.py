@@ -39,6 +39,7 @@ def load(library: str) -> None:
         return
     if not (folder / library).exists():
         _fetch(library, folder)
+    os.environ["LD_LIBRARY_PATH"] = _path(folder)  # of processes that this one starts
     try:
         ctypes.CDLL(str(folder / library), ctypes.RTLD_GLOBAL)
     except OSError:

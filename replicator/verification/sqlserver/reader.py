@@ -13,7 +13,7 @@ from replicator.verification.model import TablePair
 from replicator.verification.source import NamedColumn, Row, SourceTable
 from replicator.verification.sqlserver.rules import CONVERT, SqlServerColumn, rule
 
-DEFAULT_PORT, CONNECT_SECONDS = 1433, 10
+DEFAULT_PORT, CONNECT_SECONDS = 1433, 30
 START_ROWS, BATCH_ROWS, BATCH_CHARACTERS = 100, 10_000, 16 * 1024 * 1024
 KEYS_AT_ONCE = 200
 SESSION = "SET LANGUAGE us_english; SET TEXTSIZE 2147483647; SET ROWCOUNT 0; SET LOCK_TIMEOUT 10000"

@@ -248,11 +248,15 @@ class ChangeTableReader(LogReader):
     # ---- schemas
 
     def _tell(self, outcomes: Iterable[Outcome]) -> Iterator[LogMessage]:
+        told = False
         for outcome in outcomes:
+            told = True
             if isinstance(outcome, TableChange):
                 yield self._schema_change(outcome)
             else:
                 yield TableFailed(self._table_of(outcome), outcome, self._offset())
+        if told:
+            yield messages.Commit(self._offset(), self._as_of)
 
     def _schema_change(self, step: TableChange) -> SchemaChange:
         number, self._ordinal = self._ordinal, self._ordinal + 1
