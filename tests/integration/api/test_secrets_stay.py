@@ -68,7 +68,7 @@ VALUES = {
 SOURCES = {
     "mysql": {"host": "db.example", "user": "u", "tls": "verify_ca", "ca": PEM, "password": SECRET},
     "postgres": {"host": "db.example", "user": "u", "database": "d", "tls": "verify-ca", "password": SECRET},
-    "sqlserver": {"host": "db.example", "user": "u", "database": "d", "password": SECRET},
+    "sqlserver": {"host": "db.example", "user": "u", "database": "d", "tls": "required", "password": SECRET},
 }  # fmt: skip
 KAFKA = {
     "kind": "kafka", "bootstrap_servers": "k.example:9093", "security_protocol": "SASL_SSL", "username": "u",

@@ -189,7 +189,7 @@ def test_every_type_is_the_same_from_the_log_and_from_a_snapshot(place: SqlServe
     }  # fmt: skip
     columns = ", ".join(f"{name} {kind}" for name, (kind, _) in types.items())
     given = {name: value for name, (_, value) in types.items() if value}
-    place.run(f"CREATE TABLE @.t (id int PRIMARY KEY, {columns}, twice AS id * 2)")
+    place.run(f"CREATE TABLE @.t (id int PRIMARY KEY, {columns}, twice AS (id * 2))")
     start = place.follow("t")
     place.run(
         f"INSERT INTO @.t (id, {', '.join(given)}) VALUES (1, {', '.join(given.values())})",
