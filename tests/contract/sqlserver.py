@@ -113,4 +113,3 @@ def _parts(statement: str) -> list[str]:
     if found is None or len(rows) <= _ROWS:
         return [statement]
     return [found[1] + ", ".join(rows[at : at + _ROWS]) for at in range(0, len(rows), _ROWS)]
-

@@ -186,7 +186,8 @@ class SqlServerCatalog:
                 ColumnDefinition(
                     str(name), str(base), int(column), length, precision, scale, str(collation or ""),
                     bool(nullable), _COMPUTED if computed else _COLUMN_SET if column_set else "",
-                    encryption is not None, bool(masked), bool(default), str(alias) if named else "", str(comment or ""),
+                    encryption is not None, bool(masked), bool(default), str(alias) if named else "",
+                    str(comment or ""),
                 )
             )  # fmt: skip
         return found

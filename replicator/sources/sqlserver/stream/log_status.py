@@ -107,8 +107,8 @@ def check_past(connection: Connection, offset: LsnOffset) -> None:
         return
     rows = connection.rows(
         "SELECT CONVERT(varchar(40), tran_id, 2), CONVERT(varchar(40), tran_end_time, 121), "
-        f"(SELECT TOP (1) start_lsn FROM cdc.lsn_time_mapping ORDER BY start_lsn) FROM (SELECT 1 AS one) AS o LEFT JOIN "
-        f"cdc.lsn_time_mapping m ON m.start_lsn = {binary(point.lsn)}",
+        "(SELECT TOP (1) start_lsn FROM cdc.lsn_time_mapping ORDER BY start_lsn) FROM (SELECT 1 AS one) AS o "
+        f"LEFT JOIN cdc.lsn_time_mapping m ON m.start_lsn = {binary(point.lsn)}",
         connection.where,
     )
     transaction, ended, oldest = rows[0]
