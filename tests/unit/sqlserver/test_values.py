@@ -11,6 +11,7 @@ from replicator.sources import sqlserver
 from replicator.sources.sqlserver.catalog.key_range_sql import given_literal, key_literal
 from replicator.sources.sqlserver.config import SqlServerConfig
 from replicator.sources.sqlserver.connection import _connection_string
+from replicator.sources.sqlserver.ddl.table_changes import keeps_values
 from replicator.sources.sqlserver.dialect import literal, quoted
 from replicator.sources.sqlserver.names import name_rule
 from replicator.sources.sqlserver.offset import CommitPoint, LsnOffset, lsn_text, parse_lsn, parse_offset
@@ -133,3 +134,30 @@ def test_settings_cannot_add_to_the_connection_string() -> None:
 def test_settings_that_cannot_be_right_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError):
         sqlserver.KIND.valid({**SETTINGS, **wrong})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "stays"),
+    [
+        (ColumnDefinition("c", "int"), ColumnDefinition("c", "bigint"), True),
+        (ColumnDefinition("c", "bigint"), ColumnDefinition("c", "int"), False),
+        (ColumnDefinition("c", "varchar", length=10), ColumnDefinition("c", "varchar", length=-1), True),
+        (ColumnDefinition("c", "varchar", length=20), ColumnDefinition("c", "varchar", length=10), False),
+        (ColumnDefinition("c", "char", length=5), ColumnDefinition("c", "char", length=9), False),
+        (ColumnDefinition("c", "varchar", length=5), ColumnDefinition("c", "nvarchar", length=10), False),
+        (ColumnDefinition("c", "binary", length=4), ColumnDefinition("c", "binary", length=8), False),
+        (ColumnDefinition("c", "datetime2", scale=3), ColumnDefinition("c", "datetime2", scale=6), True),
+        (ColumnDefinition("c", "datetime2", scale=6), ColumnDefinition("c", "datetime2", scale=7), False),
+        (ColumnDefinition("c", "datetime"), ColumnDefinition("c", "datetime2", scale=6), False),
+        (ColumnDefinition("c", "time", scale=3), ColumnDefinition("c", "time", scale=5), False),
+        (ColumnDefinition("c", "decimal", precision=8, scale=2), ColumnDefinition("c", "decimal", precision=9, scale=2),
+         True),
+        (ColumnDefinition("c", "decimal", precision=8, scale=2), ColumnDefinition("c", "decimal", precision=9, scale=3),
+         False),
+        (ColumnDefinition("c", "real"), ColumnDefinition("c", "float"), True),
+    ],
+)  # fmt: skip
+def test_a_column_whose_values_an_alteration_may_change_is_read_again(
+    before: ColumnDefinition, after: ColumnDefinition, *, stays: bool
+) -> None:
+    assert keeps_values(column_of(before, TABLE), column_of(after, TABLE)) is stays

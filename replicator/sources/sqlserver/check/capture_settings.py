@@ -64,6 +64,8 @@ def capture_job(server: Server) -> CheckFinding:
             "Whether SQL Server Agent runs is not shown to the user.",
             f"GRANT VIEW SERVER STATE TO {server.user}; -- or look yourself: the capture job needs the agent",
         )
+    if not rows:
+        return warning("SQL Server Agent is not among the server's services.", f"Look whether it runs: {_START}")
     stopped = [str(row[1]) for row in rows if str(row[1]).lower() != "running"]
     if stopped:
         return failed(

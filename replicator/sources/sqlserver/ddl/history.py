@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from replicator.sources.sqlserver.connection import Connection
 from replicator.sources.sqlserver.dialect import binary
 
-_SWITCH = re.compile(r"\bSWITCH\b", re.IGNORECASE)
+_UNSEEN = re.compile(r"\bSWITCH\b|\bCOLLATE\b", re.IGNORECASE)
 MAX_SHOWN = 4000
 
 
@@ -23,9 +23,9 @@ class Statement:
     lsn: bytes
 
     @property
-    def switches(self) -> bool:
-        """May it have moved a partition in or out, whose rows the log does not show?"""
-        return _SWITCH.search(self.text) is not None
+    def changes_rows(self) -> bool:
+        """May it have moved a partition in or out, or put texts into another code page?  The log shows neither."""
+        return _UNSEEN.search(self.text) is not None
 
 
 def statements_after(connection: Connection, lsn: bytes) -> list[Statement]:

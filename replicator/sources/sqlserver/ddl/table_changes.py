@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from replicator.errors import TableError
 from replicator.model.change import Ddl
 from replicator.model.identifiers import TableId
-from replicator.model.schema import TableSchema
+from replicator.model.schema import Column, TableSchema
 from replicator.model.types import widens
 from replicator.sources.sqlserver.catalog.table_description import TableDescription
 
@@ -27,6 +27,7 @@ class TableChange:
 
 
 Outcome = TableChange | TableError
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 
 def altered(old: TableSchema, described: TableDescription, *, reload: bool, text: str) -> TableChange | None:
@@ -36,9 +37,7 @@ def altered(old: TableSchema, described: TableDescription, *, reload: bool, text
     renamed = {numbers[one.number]: one.name for one in new.columns if numbers.get(one.number, one.name) != one.name}
     was = {renamed.get(one.name, one.name): one for one in old.columns}
     converted = any(
-        before.type != column.type and not widens(before.type, column.type)
-        for column in new.columns
-        if (before := was.get(column.name)) is not None
+        not keeps_values(before, column) for column in new.columns if (before := was.get(column.name)) is not None
     )
     made_again = any(
         before.number and before.number != column.number
@@ -54,6 +53,32 @@ def altered(old: TableSchema, described: TableDescription, *, reload: bool, text
     if not old.same_as(new):
         return TableChange(Ddl.ALTER_TABLE, new.table, new)  # only so that who reads on from here knows it again
     return None
+
+
+def keeps_values(before: Column, after: Column) -> bool:
+    """Does every value stay what it was, in the target's type and as the source gives it, where a column's type is
+    altered?
+
+    A value of char(n) or binary(n) is padded anew, digits after a second are rounded or printed otherwise.
+    """
+    if before.source_type == after.source_type:
+        return before.type == after.type
+    (was, size), (now, larger) = (_declared(one.source_type) for one in (before, after))
+    if was in _WHOLE and now in _WHOLE:
+        return _WHOLE.index(was) < _WHOLE.index(now)
+    if was != now:
+        return (was, now) == ("real", "float")
+    if was in {"decimal", "numeric"}:
+        return widens(before.type, after.type)
+    grows = was in {"varchar", "nvarchar", "varbinary"} or (was == "datetime2" and before.type == after.type)
+    return grows and size <= larger
+
+
+def _declared(text: str) -> tuple[str, int]:
+    """Name and length; that of max is beyond all others."""
+    name, _, size = text.partition("(")
+    length = size.rstrip(")")
+    return name, int(length) if length.isdigit() else 1 << 30
 
 
 def renamed_table(old: TableSchema, new: TableId) -> TableChange:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replicator.errors import SourcePermissionDenied, TableBusy, TableError, TidemarkError
+from replicator.errors import SourcePermissionDenied, TableBusy, TableDisappeared, TableError
 from replicator.model.identifiers import TableId
 from replicator.sources.sqlserver.catalog.table_description import CaptureInstance, TableDescription
 from replicator.sources.sqlserver.connection import Connection
@@ -59,9 +59,9 @@ def enable(connection: Connection, described: TableDescription) -> str:
     )
     try:
         connection.run(statement, table)
-    except TableBusy:
+    except (TableBusy, TableDisappeared):
         raise
-    except TidemarkError as error:
+    except TableError as error:
         message = f"{table} is not captured, and Tidemark cannot change that: {error.message}"
         raise TableError(message, table=str(table), remedy=f"{statement};") from None
     return name

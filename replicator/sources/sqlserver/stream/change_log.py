@@ -10,6 +10,7 @@ from replicator.errors import (
     SourceBusy,
     SourcePermissionDenied,
     TableBusy,
+    TableDisappeared,
     TableError,
     TidemarkError,
 )
@@ -70,7 +71,7 @@ class ChangeLog:
                     if not found.instances:
                         capture_instances.enable(self._connection, found)
                     captured += 1
-                except TableBusy:
+                except (TableBusy, TableDisappeared):
                     captured += 1
                 except TableError as error:
                     refused.append(error)

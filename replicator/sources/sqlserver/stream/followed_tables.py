@@ -159,20 +159,20 @@ class FollowedTables:
             yield dropped(table)
             one = None
         if one is None:
-            yield from self._new(table, found)
+            yield from self._new(table, found, position)
             return
         one.described = found
         try:
             self._choose(one, found, position)
-            yield from self._tell(one, reload=_switched(found, statements))
+            yield from self._tell(one, reload=_rows_changed(found, statements))
             self._rotate(table, one, found)
         except TableBusy:
             return
         except TableError as error:
             yield from self._refused(table, error)
 
-    def _new(self, table: TableId, found: TableDescription) -> Iterator[Outcome]:
-        """A table that came into the selection: told of once it is captured."""
+    def _new(self, table: TableId, found: TableDescription, position: bytes) -> Iterator[Outcome]:
+        """A table that came into the selection: told of once reading has come to where its change table begins."""
         if table in self._failed and not self._made_again(table, found):
             return
         try:
@@ -185,7 +185,7 @@ class FollowedTables:
             yield from self._refused(table, error)
             return
         instance = found.newest
-        if instance is not None and instance.start != UNESTABLISHED:
+        if instance is not None and instance.start <= position:
             self._failed.pop(table, None)
             described = found.under(instance)
             self._known[table] = Followed(described.schema, described, instance)
@@ -283,17 +283,20 @@ class FollowedTables:
         if not lsns:
             return True
         first = f"[{META[0]}]"
-        rows = self._connection.rows(
-            f"SELECT TOP (1) 1 FROM {change_table(before)} WHERE {first} > {binary(min(lsns))} "
-            f"AND {first} <= {binary(after.start)}",
-            described.schema.table,
-        )
+        try:
+            rows = self._connection.rows(
+                f"SELECT TOP (1) 1 FROM {change_table(before)} WHERE {first} > {binary(min(lsns))} "
+                f"AND {first} <= {binary(after.start)}",
+                described.schema.table,
+            )
+        except TableError:  # it is gone
+            return True
         return bool(rows)
 
 
-def _switched(found: TableDescription, statements: Iterable[Statement]) -> bool:
-    """Has a statement moved a partition in or out?"""
-    return any(each.source == found.number and each.switches for each in statements)
+def _rows_changed(found: TableDescription, statements: Iterable[Statement]) -> bool:
+    """Has a statement changed rows without a trace?"""
+    return any(each.source == found.number and each.changes_rows for each in statements)
 
 
 def _purged(table: TableId, start: bytes, position: bytes) -> LogPurged:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replicator.errors import LogCorrupt, TableDisappeared, TableError
+from replicator.errors import LogCorrupt, SourceUnreachable, TableDisappeared, TableError
 from replicator.model import change as messages
 from replicator.model.change import HEARTBEAT, Heartbeat, LogMessage, Notice, SchemaChange, TableFailed, Watermark
 from replicator.model.identifiers import TableId
@@ -110,6 +110,8 @@ class ChangeTableReader(LogReader):
                     yield from self._window(control, bytes(end))
                 except TableDisappeared:  # with its change table, between the look and the reading
                     seen = ()
+                except TableError as error:  # of a change table: it is read again
+                    raise SourceUnreachable(error.message, remedy=error.remedy) from None
                 yield from self._tell(self._followed.take_over(self._position))
             else:
                 yield from self._quiet(control)
