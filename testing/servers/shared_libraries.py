@@ -16,7 +16,12 @@ from webapp.embedded.java_artifacts import cache_folder
 from webapp.embedded.processes import ServerFailed
 
 # By library: the packages that have it (Debian 13 and Ubuntu 24.04 renamed one).
-PACKAGES = {"libaio.so.1": ("libaio1t64", "libaio1"), "libnuma.so.1": ("libnuma1",), "libcrypt.so.1": ("libcrypt1",), "libltdl.so.7": ("libltdl7",)}
+PACKAGES = {
+    "libaio.so.1": ("libaio1t64", "libaio1"),
+    "libnuma.so.1": ("libnuma1",),
+    "libcrypt.so.1": ("libcrypt1",),
+    "libltdl.so.7": ("libltdl7",),
+}
 
 
 @cache

@@ -102,7 +102,9 @@ class EmbeddedSQLServer:
             "certificate": str(files[0]), "key": str(files[1]), "capture_seconds": self.capture_seconds,
         }))  # fmt: skip
         claim(self.port)
-        self._child = start("sqlserver", [sys.executable, "-m", "testing.servers.sqlserver.server", str(config)], self.log, cwd=ROOT)
+        self._child = start(
+            "sqlserver", [sys.executable, "-m", "testing.servers.sqlserver.server", str(config)], self.log, cwd=ROOT
+        )
         if not wait_for_port(self.port, START_SECONDS) or not self._child.alive:
             message = f"Embedded SQL Server did not start:\n{self._child.tail()}"
             raise ServerFailed(message)

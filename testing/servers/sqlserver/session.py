@@ -67,7 +67,9 @@ Native = Callable[["Session", Statement], bool]
 class Session:
     """`variables`: types and values of the batch."""
 
-    def __init__(self, channel: Channel, connection: Connection, around: Surroundings, spid: int, native: Native) -> None:
+    def __init__(
+        self, channel: Channel, connection: Connection, around: Surroundings, spid: int, native: Native
+    ) -> None:
         self.channel, self.connection, self.around, self.spid = channel, connection, around, spid
         self.state = State()
         self.variables: dict[str, Value] = {}
@@ -222,7 +224,11 @@ class Session:
         if self.state.implicit and not self.state.depth:
             self.begin()
         names, types = self.names, self.types()
-        key = (statement.sql, self.state.identity_insert, *sorted((name, kind) for name, kind in types.items() if name in statement.sql.lower()))
+        key = (
+            statement.sql,
+            self.state.identity_insert,
+            *sorted((name, kind) for name, kind in types.items() if name in statement.sql.lower()),
+        )
         if (made := self._translated.get(key)) is None:
             made = Translator(names, types).statement(statement.sql, identity_insert=self.state.identity_insert)
             if len(self._translated) < _CACHED and len(statement.sql) < 4000:  # noqa: PLR2004
@@ -293,7 +299,15 @@ class Session:
             page = code_page(collations.get((result.ftable(at), result.ftablecol(at)), ""))
             kind = {"timestamp": "rowversion"}.get(kind, kind)
             modifier = result.fmod(at) if result.ftype(at) != 25 else -1  # noqa: PLR2004
-            found.append(column("" if name == "?column?" else name, kind, modifier, code_page=page, database=self.connection.database))
+            found.append(
+                column(
+                    "" if name == "?column?" else name,
+                    kind,
+                    modifier,
+                    code_page=page,
+                    database=self.connection.database,
+                )
+            )
         return found
 
     # Transactions
@@ -334,7 +348,9 @@ class Session:
                 self.connection.execute(f'ROLLBACK TO SAVEPOINT "s_{name.lower()}"')
             except Refusal:
                 self.rollback()
-                raise Refusal(6401, f"Cannot roll back {name}. No transaction or savepoint of that name was found.") from None
+                raise Refusal(
+                    6401, f"Cannot roll back {name}. No transaction or savepoint of that name was found."
+                ) from None
             self._names = None
             return
         self.state.depth = 0
@@ -418,7 +434,9 @@ class Session:
         """Has this transaction a lock of the table that a reader's would go beyond?"""
         if not self.state.depth:
             return False
-        rows = self.connection.query(f"SELECT FROM pg_locks WHERE relation = {table.oid} AND pid = pg_backend_pid() AND mode IN ('RowExclusiveLock', 'ShareLock', 'ExclusiveLock', 'AccessExclusiveLock')")
+        rows = self.connection.query(
+            f"SELECT FROM pg_locks WHERE relation = {table.oid} AND pid = pg_backend_pid() AND mode IN ('RowExclusiveLock', 'ShareLock', 'ExclusiveLock', 'AccessExclusiveLock')"
+        )
         return bool(rows)
 
     def returned(self, outputs: Sequence[tuple[Parameter, Value]]) -> None:
@@ -459,7 +477,9 @@ class Session:
         old.close()
         self.flush()
         self.channel.add(tokens.changed(tokens.DATABASE, connection.database, old.database))
-        self.channel.add(tokens.message(5701, f"Changed database context to '{connection.database}'.", level=0, state=2))
+        self.channel.add(
+            tokens.message(5701, f"Changed database context to '{connection.database}'.", level=0, state=2)
+        )
 
 
 def code_page(collation: str) -> str:

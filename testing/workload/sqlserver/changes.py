@@ -33,7 +33,9 @@ def _update_from(draft: SchemaDraft, table: TableModel) -> Statements | None:
     if other is None or not table.plain:
         return None
     where = f"{_aliased('a', table, draft)} AND {_aliased('b', other, draft)}"
-    return (f"UPDATE a SET {changes.assignments(draft, table)} FROM {table.sql} AS a CROSS JOIN {other.sql} AS b WHERE {where}",)
+    return (
+        f"UPDATE a SET {changes.assignments(draft, table)} FROM {table.sql} AS a CROSS JOIN {other.sql} AS b WHERE {where}",
+    )
 
 
 def _delete_from(draft: SchemaDraft, table: TableModel) -> Statements | None:
@@ -46,7 +48,11 @@ def _delete_from(draft: SchemaDraft, table: TableModel) -> Statements | None:
 
 def _aliased(alias: str, table: TableModel, draft: SchemaDraft) -> str:
     condition = changes.aliased(alias, table, draft)
-    cells = [f"{alias}.{table.quoted(c.name)} = {table.numbered(c.number, draft.number(table), c.kind)}" for c in table.columns if c.number]
+    cells = [
+        f"{alias}.{table.quoted(c.name)} = {table.numbered(c.number, draft.number(table), c.kind)}"
+        for c in table.columns
+        if c.number
+    ]
     return condition if cells else "1 = 1"
 
 

@@ -9,7 +9,12 @@ from testing.workload import kinds
 from testing.workload.rng_literals import Pen
 from testing.workload.sqlserver.spelling import text
 
-INTEGERS = {"tinyint": (0, 255), "smallint": (-(2**15), 2**15 - 1), "int": (-(2**31), 2**31 - 1), "bigint": (-(2**63), 2**63 - 1)}
+INTEGERS = {
+    "tinyint": (0, 255),
+    "smallint": (-(2**15), 2**15 - 1),
+    "int": (-(2**31), 2**31 - 1),
+    "bigint": (-(2**63), 2**63 - 1),
+}
 CHARACTERS = ("char", "varchar", "nchar", "nvarchar", "text", "ntext")
 BINARIES = ("binary", "varbinary", "image")
 OLD_LOBS = ("text", "ntext", "image")
@@ -19,8 +24,33 @@ COLLATIONS = (
     "", "", "", "Latin1_General_CS_AS", "Latin1_General_BIN2", "Latin1_General_100_CI_AS_SC_UTF8", "Cyrillic_General_CI_AS",
 )  # fmt: skip
 _LATIN, _CYRILLIC, _WIDE = "aZé ß€", "aZ жЯ", "aZé ЖЯ表\U0001f388İ"
-_ODD = ("", " ", "a", "A", "a ", "NULL", "0", "it's", "tab\tline\r\nend", "back\\slash", "%s %", '"x"', "[x]", "--", "\x01\x7f")
-_FLOATS = ("0", "-0.0", "1.7976931348623157e308", "-1.7976931348623157e308", "2.2250738585072014e-308", "0.1", "1e16", "1e-7")
+_ODD = (
+    "",
+    " ",
+    "a",
+    "A",
+    "a ",
+    "NULL",
+    "0",
+    "it's",
+    "tab\tline\r\nend",
+    "back\\slash",
+    "%s %",
+    '"x"',
+    "[x]",
+    "--",
+    "\x01\x7f",
+)
+_FLOATS = (
+    "0",
+    "-0.0",
+    "1.7976931348623157e308",
+    "-1.7976931348623157e308",
+    "2.2250738585072014e-308",
+    "0.1",
+    "1e16",
+    "1e-7",
+)
 _REALS = ("0", "3.40282e38", "-3.40282e38", "1.17549435e-38", "16777217", "0.1e0")
 
 
@@ -96,7 +126,17 @@ def _decimal(kind: SqlServerKind, pen: Pen) -> str:
 
 
 def _date(_: SqlServerKind, pen: Pen) -> str:
-    return text(pen.choice(("0001-01-01", "9999-12-31", "1582-10-10", "1900-01-01", f"20{pen.randint(10, 29)}-02-{pen.randint(1, 28):02d}")))
+    return text(
+        pen.choice(
+            (
+                "0001-01-01",
+                "9999-12-31",
+                "1582-10-10",
+                "1900-01-01",
+                f"20{pen.randint(10, 29)}-02-{pen.randint(1, 28):02d}",
+            )
+        )
+    )
 
 
 def _clock(pen: Pen, digits: int) -> str:
@@ -119,7 +159,9 @@ def _datetime(_: SqlServerKind, pen: Pen) -> str:
 
 
 def _small(_: SqlServerKind, pen: Pen) -> str:
-    return text(f"{pen.choice(('1900-01-01', '2079-06-06', '2024-02-29'))} {pen.randrange(23):02d}:{pen.randrange(60):02d}")
+    return text(
+        f"{pen.choice(('1900-01-01', '2079-06-06', '2024-02-29'))} {pen.randrange(23):02d}:{pen.randrange(60):02d}"
+    )
 
 
 def _offset(kind: SqlServerKind, pen: Pen) -> str:

@@ -83,7 +83,11 @@ class SchemaMaker(schemas.SchemaMaker):
         if not bases:
             return None
         base = quoted(pen.choice(bases).name)
-        return ColumnModel(self.name("g", odd=0.2), SqlServerKind("bigint"), generated=f"AS (CAST({base} AS bigint) + 7){pen.choice(('', ' PERSISTED'))}")
+        return ColumnModel(
+            self.name("g", odd=0.2),
+            SqlServerKind("bigint"),
+            generated=f"AS (CAST({base} AS bigint) + 7){pen.choice(('', ' PERSISTED'))}",
+        )
 
     def model(self, name: str, columns: tuple[ColumnModel, ...], key: KeyModel) -> TableModel:
         return TableModel(name, columns, key)

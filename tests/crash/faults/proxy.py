@@ -195,7 +195,7 @@ class _Link:
         self.over = False
         self._proxy, self._client, self._server = proxy, client, server
         self.frames = Frames() if proxy.speaks == "postgres" else None
-        self.messages = MESSAGES[proxy.speaks](proxy.errors) if proxy.speaks else None
+        self.messages = MESSAGES[proxy.speaks](proxy.errors) if proxy.speaks in MESSAGES else None
         self._running = 2
         self._lock = threading.Lock()
         for one in (client, server):

@@ -213,7 +213,9 @@ class Writer:
         self._row(instance, lsn, sequence, 4, mask, new, command)
         return True
 
-    def _row(self, instance: Instance, lsn: bytes, sequence: bytes, operation: int, mask: int, values: Row, command: int) -> None:
+    def _row(
+        self, instance: Instance, lsn: bytes, sequence: bytes, operation: int, mask: int, values: Row, command: int
+    ) -> None:
         size = max(1, (len(instance.columns) + 7) // 8)
         head = [_hex(lsn), None, _hex(sequence), str(operation), _hex(mask.to_bytes(size, "big"))]
         self._rows.setdefault(instance.table, []).append([*head, *values, str(command)])
@@ -236,7 +238,8 @@ class Writer:
                 if column.name in told.get("drop", ()) and not column.gone:
                     column.gone = True
                     self._connection.execute(
-                        "UPDATE ss.captured_columns SET gone = true WHERE instance = %s AND name = %s", (instance.name, column.name)
+                        "UPDATE ss.captured_columns SET gone = true WHERE instance = %s AND name = %s",
+                        (instance.name, column.name),
                     )
             required = 0
             for name, kind in told.get("retype", {}).items():
@@ -256,7 +259,9 @@ class Writer:
         made = functions(instance.name, [one.name for one in instance.columns])
         for statement in made[:2]:  # they go first
             self._connection.execute(statement)
-        self._connection.execute(f"ALTER TABLE {instance.table} ALTER COLUMN {column} TYPE {kind} USING {column}::{kind.partition(' COLLATE')[0]}")
+        self._connection.execute(
+            f"ALTER TABLE {instance.table} ALTER COLUMN {column} TYPE {kind} USING {column}::{kind.partition(' COLLATE')[0]}"
+        )
         for statement in made[2:]:
             self._connection.execute(statement)
 

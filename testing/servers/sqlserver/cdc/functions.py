@@ -21,5 +21,5 @@ def functions(instance: str, columns: Sequence[str]) -> list[str]:
         f"CREATE VIEW {row} AS SELECT {listed} FROM {table} t",
         f"CREATE FUNCTION {function}({arguments}) RETURNS SETOF {row} STABLE SECURITY DEFINER LANGUAGE sql AS $f$"
         f" SELECT {listed} FROM {table} t WHERE ss.check_range('{text}', $1::bytea, $2::bytea, $3, ARRAY['all', 'all update old'])"
-        " AND t.\"__$start_lsn\"::bytea BETWEEN $1::bytea AND $2::bytea AND (t.\"__$operation\" <> 3 OR lower(btrim($3)) = 'all update old') $f$",
+        ' AND t."__$start_lsn"::bytea BETWEEN $1::bytea AND $2::bytea AND (t."__$operation" <> 3 OR lower(btrim($3)) = \'all update old\') $f$',
     ]

@@ -33,4 +33,4 @@ def prepare(connect: Connect) -> None:
             model.execute(one)  # type: ignore[call-overload]
     with connect("postgres") as admin:
         admin.execute("CREATE DATABASE master TEMPLATE model")
-        admin.execute(f"COMMENT ON DATABASE model IS '{{\"digest\": \"{digest}\"}}'")
+        admin.execute(f'COMMENT ON DATABASE model IS \'{{"digest": "{digest}"}}\'')

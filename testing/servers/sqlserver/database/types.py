@@ -58,7 +58,7 @@ def _compared(name: str, pattern: str, compare: str, hashed: str = "") -> str:
                 RESTRICT = {"neqsel" if sign == "<>" else "eqsel" if sign == "=" else "scalarltsel"}{joined});
         """)
     made.append(
-        f'CREATE FUNCTION ss."{name}_cmp"({kind}, {kind}) RETURNS int4 {INTERNAL} AS \'{compare}\';' + _family(name)
+        f"CREATE FUNCTION ss.\"{name}_cmp\"({kind}, {kind}) RETURNS int4 {INTERNAL} AS '{compare}';" + _family(name)
     )
     if hashed:
         made.append(f"""
@@ -99,8 +99,12 @@ def _characters() -> str:
         functions = {"varchar": "varchar", "nvarchar": "varchar", "char": "bpchar", "nchar": "bpchar"}.get(name, "text")
         modifier = "" if functions == "text" else functions
         made += _base(name, "text", functions, modifier=modifier, collatable=True)
-        made += _compared(name, "bpchar{}", "bpcharcmp", "hashbpchar") + _extremes(name, "bpchar_larger", "bpchar_smaller")
-        made += _binary_cast(f'ss."{name}"', "pg_catalog.text") + _binary_cast("pg_catalog.text", f'ss."{name}"', "ASSIGNMENT")
+        made += _compared(name, "bpchar{}", "bpcharcmp", "hashbpchar") + _extremes(
+            name, "bpchar_larger", "bpchar_smaller"
+        )
+        made += _binary_cast(f'ss."{name}"', "pg_catalog.text") + _binary_cast(
+            "pg_catalog.text", f'ss."{name}"', "ASSIGNMENT"
+        )
         if modifier:
             kind = f'ss."{name}"'
             made += f"""

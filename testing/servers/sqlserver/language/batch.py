@@ -155,7 +155,9 @@ class _Parser:
 
     def _statement(self) -> Statement:
         first, kind = self.at, self._word()
-        if kind == "CREATE" and any(self._word(ahead) in ("VIEW", "TRIGGER", "PROCEDURE", "PROC", "FUNCTION") for ahead in (1, 3)):
+        if kind == "CREATE" and any(
+            self._word(ahead) in ("VIEW", "TRIGGER", "PROCEDURE", "PROC", "FUNCTION") for ahead in (1, 3)
+        ):
             self.at = len(self.tokens)
             return Statement(self._text(first), tuple(self.tokens[first:]))
         depth = cases = 0
@@ -188,16 +190,39 @@ class _Parser:
         if kind in _PERMISSIONS:
             return "TO" not in seen and "FROM" not in seen
         if found == "IF":
-            return before in ("TABLE", "COLUMN", "CONSTRAINT", "VIEW", "SCHEMA", "DATABASE", "INDEX", "USER", "ROLE") and after == "EXISTS"
+            return (
+                before in ("TABLE", "COLUMN", "CONSTRAINT", "VIEW", "SCHEMA", "DATABASE", "INDEX", "USER", "ROLE")
+                and after == "EXISTS"
+            )
         if found in ("EXEC", "EXECUTE"):
             return kind == "INSERT" and not seen & {"VALUES", "SELECT"} and bool(seen)
         if kind == "WITH":
-            return found in _QUERIES and not seen & _QUERIES or found == "SELECT" and "INSERT" in seen and "SELECT" not in seen or found == "SET" and "UPDATE" in seen
+            return (
+                found in _QUERIES
+                and not seen & _QUERIES
+                or found == "SELECT"
+                and "INSERT" in seen
+                and "SELECT" not in seen
+                or found == "SET"
+                and "UPDATE" in seen
+            )
         if kind == "INSERT":
             return found == "SELECT" and not seen & {"SELECT", "VALUES", "EXEC"}
         if kind == "UPDATE":
             return found == "SET" and "SET" not in seen
         if kind in ("CREATE", "ALTER"):
-            return found == "SET" or before == "ON" and found in ("UPDATE", "DELETE") or found in ("ALTER", "DROP") and kind == "ALTER" and after in ("COLUMN", "CONSTRAINT") or (
-                kind == "ALTER" and found == "DROP" and before not in ("", ) and self.tokens[self.at - 2].text.upper() in ("TABLE", ".", "ROLE"))
+            return (
+                found == "SET"
+                or before == "ON"
+                and found in ("UPDATE", "DELETE")
+                or found in ("ALTER", "DROP")
+                and kind == "ALTER"
+                and after in ("COLUMN", "CONSTRAINT")
+                or (
+                    kind == "ALTER"
+                    and found == "DROP"
+                    and before not in ("",)
+                    and self.tokens[self.at - 2].text.upper() in ("TABLE", ".", "ROLE")
+                )
+            )
         return kind == "DECLARE" and found == "SELECT" and before == "FOR"

@@ -35,7 +35,11 @@ PARTS = {
     "wk": "week", "ww": "week", "hh": "hour", "mi": "minute", "n": "minute", "ss": "second", "s": "second",
     "ms": "millisecond", "mcs": "microsecond", "ns": "nanosecond", "tz": "tzoffset", "tzoffset": "tzoffset", "dy": "dayofyear", "y": "dayofyear",
 }  # fmt: skip
-WITHOUT_PARENTHESES = {"current_timestamp": "ss.getdate()", "system_user": "ss.suser_sname()", "current_user": "ss.user_name()"}
+WITHOUT_PARENTHESES = {
+    "current_timestamp": "ss.getdate()",
+    "system_user": "ss.suser_sname()",
+    "current_user": "ss.user_name()",
+}
 # What a function of schema sys gives, where Postgres forgets the size.
 SIZED = {
     "fn_cdc_get_max_lsn": 'ss."binary"(10)', "fn_cdc_get_min_lsn": 'ss."binary"(10)', "fn_cdc_increment_lsn": 'ss."binary"(10)',
@@ -43,7 +47,10 @@ SIZED = {
     "fn_cdc_is_bit_set": "ss.bit", "fn_cdc_has_column_changed": "ss.bit", "fn_cdc_get_column_ordinal": "int4",
     "fn_varbintohexstr": "ss.nvarchar(4000)", "fn_varbintohexsubstring": "ss.nvarchar(4000)",
 }  # fmt: skip
-ALL_CHANGES, NET_CHANGES = re.compile(r"fn_cdc_get_all_changes_(.+)", re.IGNORECASE), re.compile(r"fn_cdc_get_net_changes_(.+)", re.IGNORECASE)
+ALL_CHANGES, NET_CHANGES = (
+    re.compile(r"fn_cdc_get_all_changes_(.+)", re.IGNORECASE),
+    re.compile(r"fn_cdc_get_net_changes_(.+)", re.IGNORECASE),
+)
 TEXTS = frozenset({"char", "varchar", "nchar", "nvarchar", "text", "ntext"})
 
 

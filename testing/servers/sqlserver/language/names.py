@@ -55,12 +55,16 @@ class Names:
 
     def __init__(self, query: Query, database: str) -> None:
         self.database = database
-        self.default = query("SELECT coalesce(nullif(current_setting('tidemark.default_schema', true), ''), 'dbo')")[0][0]
+        self.default = query("SELECT coalesce(nullif(current_setting('tidemark.default_schema', true), ''), 'dbo')")[0][
+            0
+        ]
         self.schemas: dict[str, str] = {}
         self.tables: dict[tuple[str, str], TableName] = {}
         self.by_oid: dict[int, TableName] = {}
         self.collations: dict[tuple[int, int], str] = {}
-        for schema, table, oid, column, kind, modifier, identity, computed, _, spelled, collation, number in query(_LOAD):
+        for schema, table, oid, column, kind, modifier, identity, computed, _, spelled, collation, number in query(
+            _LOAD
+        ):
             self.schemas.setdefault(schema.lower(), schema)
             if table is None:
                 continue
@@ -77,7 +81,10 @@ class Names:
         """As it is spelled; Refusal 2760."""
         found = self.schemas.get((name or self.default).lower())
         if found is None:
-            raise Refusal(2760, f'The specified schema name "{name}" either does not exist or you do not have permission to use it.')
+            raise Refusal(
+                2760,
+                f'The specified schema name "{name}" either does not exist or you do not have permission to use it.',
+            )
         return found
 
     def table(self, catalog: str, schema: str, name: str) -> TableName:
@@ -87,7 +94,9 @@ class Names:
             if (catalog.lower(), (schema or "dbo").lower()) != ("msdb", "dbo"):
                 raise Refusal(911, f"The emulator reads one database at a time, not {given}.")
             schema = "msdb"
-        found = self.tables.get(((schema or self.default).lower(), name.lower())) or (None if schema else self.tables.get(("dbo", name.lower())))
+        found = self.tables.get(((schema or self.default).lower(), name.lower())) or (
+            None if schema else self.tables.get(("dbo", name.lower()))
+        )
         if found is None:
             raise Refusal(208, f"Invalid object name '{given}'.")
         return found

@@ -97,7 +97,9 @@ class Translator:
         for node in tree.walk():
             if type(node).__name__ not in KNOWN:
                 raise unknown(f"{type(node).__name__} in {node.sql(dialect=Language)[:80]}")
-            if any(node.args.get(name) for name in ("for_", "sample", "pivots", "match", "locks", "system_time", "when")):
+            if any(
+                node.args.get(name) for name in ("for_", "sample", "pivots", "match", "locks", "system_time", "when")
+            ):
                 raise unknown(node.sql(dialect=Language)[:120])
         tree.set("options", None)
         writes = self._find_tables(tree)
@@ -110,6 +112,8 @@ class Translator:
 
     def _find_tables(self, tree: exp.Expr) -> TableName | None:
         common = {one.alias.lower(): one.alias for one in tree.find_all(exp.CTE)}
+        for one in tree.find_all(exp.CTE):
+            one.args["alias"].set("this", exp.to_identifier(one.alias, quoted=True))
         if with_ := tree.args.get("with_"):
             with_.set("recursive", True)
         writes = None
@@ -183,18 +187,27 @@ class Translator:
     def _function_table(self, table: exp.Table) -> None:
         name, schema = table.this.name, table.db.lower()
         arguments = table.this.expressions
-        if schema == "cdc" and (match := functions.ALL_CHANGES.fullmatch(name) or functions.NET_CHANGES.fullmatch(name)):
+        if schema == "cdc" and (
+            match := functions.ALL_CHANGES.fullmatch(name) or functions.NET_CHANGES.fullmatch(name)
+        ):
             found, inner = captured.changes(self.names, match[1], net="net" in name.lower())
             self._spelled.update({low: one.name for low, one in found.columns.items()})
             alias = table.alias or name
             if len(arguments) != 3:  # noqa: PLR2004
-                raise Refusal(313, f"An insufficient number of arguments were supplied for the procedure or function cdc.{name}.")
+                raise Refusal(
+                    313, f"An insufficient number of arguments were supplied for the procedure or function cdc.{name}."
+                )
             body: exp.Expr = exp.Anonymous(this=inner, expressions=[one.copy() for one in arguments])
             table.set("db", None)
             table.set("this", body)
             self._alias(table, alias, found)
             return
-        if schema in ("", "sys") and name.lower() in ("generate_series", "dm_db_log_stats", "dm_exec_sql_text", "dm_db_log_info"):
+        if schema in ("", "sys") and name.lower() in (
+            "generate_series",
+            "dm_db_log_stats",
+            "dm_exec_sql_text",
+            "dm_db_log_info",
+        ):
             table.set("db", exp.to_identifier("sys", quoted=True) if schema else None)
             table.set("this", exp.Anonymous(this=name.lower(), expressions=arguments))
             alias = table.alias or name
@@ -218,7 +231,11 @@ class Translator:
         for alias in inner:
             name = self._spelled.setdefault(alias.alias.lower(), alias.alias)
             alias.set("alias", exp.to_identifier(name, quoted=True))
-        own = {one.alias.lower(): one.alias for one in tree.expressions if isinstance(one, exp.Alias)} if isinstance(tree, exp.Select) else {}
+        own = (
+            {one.alias.lower(): one.alias for one in tree.expressions if isinstance(one, exp.Alias)}
+            if isinstance(tree, exp.Select)
+            else {}
+        )
         for one in tree.expressions if isinstance(tree, exp.Select) else ():
             if isinstance(one, exp.Alias):
                 one.set("alias", exp.to_identifier(one.alias, quoted=True))
@@ -239,6 +256,9 @@ class Translator:
     def _column(self, column: exp.Column, own: Mapping[str, str]) -> None:
         name, low = column.name, column.name.lower()
         star = isinstance(column.this, exp.Star)
+        if low == "0x":  # no bytes
+            column.replace(exp.Var(this="'\\x'::ss.varbinary(1)"))
+            return
         if not column.table and not column.this.args.get("quoted"):
             if low == "default":
                 column.replace(exp.Var(this="DEFAULT"))
@@ -283,7 +303,12 @@ class Translator:
             if isinstance(one.parent, exp.Parameter):
                 continue
             name = "@" + one.name.lower() if not isinstance(one.this, exp.Parameter) else "@@" + one.this.name.lower()
-            if isinstance(one.parent, exp.EQ) and isinstance(one.parent.parent, exp.Select) and one is one.parent.this and one.parent.arg_key == "expressions":
+            if (
+                isinstance(one.parent, exp.EQ)
+                and isinstance(one.parent.parent, exp.Select)
+                and one is one.parent.this
+                and one.parent.arg_key == "expressions"
+            ):
                 continue
             one.replace(exp.Var(this=self.placeholder(name)))
 
@@ -311,14 +336,21 @@ class Translator:
             size = f"({len(digits) // 2})" if 0 < len(digits) <= 16000 else ""  # noqa: PLR2004
             node.replace(exp.Var(this=f"'\\x{digits}'::ss.varbinary{size}"))
         elif isinstance(node, exp.Convert):
-            node.replace(self._cast(node.expression, node.this, node.args.get("style"), safe=bool(node.args.get("safe"))))
+            node.replace(
+                self._cast(node.expression, node.this, node.args.get("style"), safe=bool(node.args.get("safe")))
+            )
         elif isinstance(node, exp.TryCast) or isinstance(node, exp.Cast) and node.args.get("safe"):
             raise unknown("TRY_CAST")
         elif isinstance(node, exp.Cast):
             node.replace(self._cast(node.this, node.args["to"], None))
         elif isinstance(node, exp.Collate):
             name = node.expression.name
-            node.set("expression", exp.Var(this="ss." + quoted(name if name.lower() != "database_default" else "SQL_Latin1_General_CP1_CI_AS")))
+            node.set(
+                "expression",
+                exp.Var(
+                    this="ss." + quoted(name if name.lower() != "database_default" else "SQL_Latin1_General_CP1_CI_AS")
+                ),
+            )
         elif isinstance(node, exp.Like):
             node.replace(_like(node))
         elif isinstance(node, exp.Dot):
@@ -368,7 +400,9 @@ class Translator:
     def _insert(self, tree: exp.Insert, writes: TableName | None, identity_insert: str) -> None:
         assert writes is not None
         if not isinstance(tree.this, exp.Schema) and not tree.args.get("default"):
-            columns = [one for one in writes.columns.values() if not (one.identity or one.computed or one.kind == "rowversion")]
+            columns = [
+                one for one in writes.columns.values() if not (one.identity or one.computed or one.kind == "rowversion")
+            ]
             listed = [exp.to_identifier(one.name, quoted=True) for one in columns]
             tree.set("this", exp.Schema(this=tree.this.copy(), expressions=listed))
         if isinstance(tree.this, exp.Schema):
@@ -381,7 +415,10 @@ class Translator:
                 )  # fmt: skip
             for one in writes.columns.values():
                 if one.name in given and (one.computed or one.kind == "rowversion"):
-                    raise Refusal(271, f'The column "{one.name}" cannot be modified because it is a computed column or a timestamp.')
+                    raise Refusal(
+                        271,
+                        f'The column "{one.name}" cannot be modified because it is a computed column or a timestamp.',
+                    )
 
     def _joined(self, tree: exp.Update | exp.Delete, writes: TableName | None, top: int) -> None:
         """T-SQL's FROM names the target again; Postgres' does not: they meet by the row's place."""
@@ -396,7 +433,11 @@ class Translator:
             column.replace(exp.Column(this=exp.to_identifier(known.name, quoted=True)))
         where = tree.args.get("where")
         condition = where.this.copy() if where else None
-        alias = tree.args["tables"][0].name if isinstance(tree, exp.Delete) and tree.args.get("tables") else tree.this.alias or tree.this.name
+        alias = (
+            tree.args["tables"][0].name
+            if isinstance(tree, exp.Delete) and tree.args.get("tables")
+            else tree.this.alias or tree.this.name
+        )
         sources = tree.args.get("from_") if isinstance(tree, exp.Update) else tree.args.get("tables")
         if top:
             if sources:
@@ -434,7 +475,11 @@ class Translator:
                 kind = exp.DataType(this=exp.DType.USERDEFINED, kind=self.variables[name])
                 one.replace(exp.Cast(this=one.expression.copy(), to=kind))
         if found and len(found) != len(tree.expressions):
-            raise Refusal(141, "A SELECT statement that assigns a value to a variable must not be combined with data-retrieval operations.", 15)
+            raise Refusal(
+                141,
+                "A SELECT statement that assigns a value to a variable must not be combined with data-retrieval operations.",
+                15,
+            )
         return found
 
     def _named(self, tree: exp.Select) -> None:
@@ -448,14 +493,18 @@ def _parsed(sql: str) -> exp.Expr:
     try:
         found = [one for one in sqlglot.parse(sql, read=Language) if one is not None]
     except (SqlglotError, RecursionError) as error:
-        raise Refusal(102, f"Incorrect syntax, or not known to the emulator: {' '.join(str(error).split())[:200]}", 15) from None
+        raise Refusal(
+            102, f"Incorrect syntax, or not known to the emulator: {' '.join(str(error).split())[:200]}", 15
+        ) from None
     if len(found) != 1 or isinstance(found[0], exp.Command):
         raise unknown(sql[:120])
     return found[0]
 
 
 def _spell(tree: exp.Expr) -> str:
-    return tree.sql(dialect="postgres", normalize_functions=False, unsupported_level=sqlglot.ErrorLevel.RAISE, comments=False)
+    return tree.sql(
+        dialect="postgres", normalize_functions=False, unsupported_level=sqlglot.ErrorLevel.RAISE, comments=False
+    )
 
 
 def _hints(table: exp.Table) -> list[str]:
@@ -482,7 +531,10 @@ def _method(dot: exp.Dot) -> exp.Expr:
     name = call.name.lower()
     if isinstance(dot.this, exp.Identifier | exp.Column) and dot.this.name.lower() in ("sys", "dbo"):
         if (kind := functions.SIZED.get(name)) is None:
-            raise Refusal(4121, f'Cannot find either column "sys" or the user-defined function or aggregate "sys.{name}", or the name is ambiguous.')
+            raise Refusal(
+                4121,
+                f'Cannot find either column "sys" or the user-defined function or aggregate "sys.{name}", or the name is ambiguous.',
+            )
         made = exp.Anonymous(this=f"sys.{name}", expressions=[one.copy() for one in call.expressions])
         return exp.Cast(this=made, to=exp.DataType(this=exp.DType.USERDEFINED, kind=kind))
     if name in ("tostring", "stastext", "stasbinary"):

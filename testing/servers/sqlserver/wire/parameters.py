@@ -138,7 +138,9 @@ def _decoded(token: int, raw: bytes, collation: bytes) -> str:
         return "\\x" + raw.hex()
     if token in (0xE7, 0xEF):
         return raw.decode("utf-16-le")
-    return raw.decode("cp1252" if not collation or not collation[3] & 0x04 or collation == COLLATION else "utf-8", "replace")
+    return raw.decode(
+        "cp1252" if not collation or not collation[3] & 0x04 or collation == COLLATION else "utf-8", "replace"
+    )
 
 
 def _number(kind: str, raw: bytes) -> Value:
@@ -148,7 +150,9 @@ def _number(kind: str, raw: bytes) -> Value:
         (number,) = struct.unpack("<f" if kind == "float4" else "<d", raw)
         return Value(kind, repr(number))
     if kind == "ss.money":
-        return Value(kind, str(Decimal((struct.unpack("<i", raw[:4])[0] << 32) | struct.unpack("<I", raw[4:])[0]) / 10000))
+        return Value(
+            kind, str(Decimal((struct.unpack("<i", raw[:4])[0] << 32) | struct.unpack("<I", raw[4:])[0]) / 10000)
+        )
     if kind == "ss.smallmoney":
         return Value(kind, str(Decimal(struct.unpack("<i", raw)[0]) / 10000))
     if kind == "ss.datetime":
@@ -174,7 +178,11 @@ def _decimal(precision: int, scale: int, raw: bytes) -> Value:
 
 def _spelled(number: int, scale: int) -> str:
     digits = str(abs(number)).rjust(scale + 1, "0")
-    return ("-" if number < 0 else "") + digits[: len(digits) - scale] + ("." + digits[len(digits) - scale :] if scale else "")
+    return (
+        ("-" if number < 0 else "")
+        + digits[: len(digits) - scale]
+        + ("." + digits[len(digits) - scale :] if scale else "")
+    )
 
 
 def _moment(token: int, scale: int, raw: bytes) -> Value:
