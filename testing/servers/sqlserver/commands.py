@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable
 
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from testing.servers.sqlserver import security
 from testing.servers.sqlserver.cdc import procedures as cdc
@@ -22,8 +22,10 @@ from testing.servers.sqlserver.wire import tokens
 from testing.servers.sqlserver.wire.parameters import Value
 
 IGNORED = frozenset({
-    "ANSI_NULLS", "ANSI_PADDING", "ANSI_WARNINGS", "ANSI_NULL_DFLT_ON", "ANSI_DEFAULTS", "ARITHABORT", "CONCAT_NULL_YIELDS_NULL", "QUOTED_IDENTIFIER",
-    "NUMERIC_ROUNDABORT", "TEXTSIZE", "LANGUAGE", "DATEFORMAT", "DATEFIRST", "CURSOR_CLOSE_ON_COMMIT", "ROWCOUNT", "DEADLOCK_PRIORITY", "FMTONLY", "NOEXEC", "ARITHIGNORE",
+    "ANSI_NULLS", "ANSI_PADDING", "ANSI_WARNINGS", "ANSI_NULL_DFLT_ON", "ANSI_DEFAULTS", "ARITHABORT",
+    "CONCAT_NULL_YIELDS_NULL", "QUOTED_IDENTIFIER",
+    "NUMERIC_ROUNDABORT", "TEXTSIZE", "LANGUAGE", "DATEFORMAT", "DATEFIRST", "CURSOR_CLOSE_ON_COMMIT", "ROWCOUNT",
+    "DEADLOCK_PRIORITY", "FMTONLY", "NOEXEC", "ARITHIGNORE",
     "CONTEXT_INFO", "STATISTICS",
 })  # fmt: skip
 _PROBE = re.compile("\0(.*?) (?:COLLATE .*? )?GENERATED ALWAYS AS", re.DOTALL)
@@ -99,7 +101,8 @@ def _set(session: Session, statement: Statement, cursor: Cursor) -> None:
         if session.state.depth and level != session.state.isolation and "SNAPSHOT" in (level, session.state.isolation):
             raise Refusal(
                 3951,
-                "Transaction failed in database because the statement was run under snapshot isolation but the transaction did not start in snapshot isolation.",
+                "Transaction failed in database because the statement was run under snapshot isolation but the"
+                " transaction did not start in snapshot isolation.",
             )
         session.state.isolation = level
     elif option == "LOCK_TIMEOUT":
@@ -187,7 +190,7 @@ def _raiserror(session: Session, _: Statement, cursor: Cursor) -> None:
     message = session.scalar(_until_comma(inner), "ss.nvarchar") or ""
     inner.at += 1
     level = int(inner.tokens[inner.at].text)
-    if level > 10:  # noqa: PLR2004
+    if level > 10:
         session.told(Refusal(50000, message, level))
         return
     session.flush()
@@ -199,11 +202,9 @@ def _raiserror(session: Session, _: Statement, cursor: Cursor) -> None:
 
 def _create(session: Session, statement: Statement, cursor: Cursor) -> None:
     if cursor.take("TABLE"):
-        if (
-            cursor.word() == ""
-            and cursor.tokens[cursor.at].text.startswith("#")
-            or cursor.tokens[cursor.at].token_type == TokenType.HASH
-        ):
+        if (cursor.word() == "" and cursor.tokens[cursor.at].text.startswith("#")) or cursor.tokens[
+            cursor.at
+        ].token_type == TokenType.HASH:
             raise unknown("temporary tables")
         _run(session, Definer(session.names).create_table(cursor), None)
     elif cursor.word() in ("UNIQUE", "INDEX", "CLUSTERED", "NONCLUSTERED"):
@@ -276,11 +277,12 @@ def _typed(session: Session, sql: str, statements: list[str], table: TableName |
     def type_of(match: re.Match[str]) -> str:
         connection.execute(f"CREATE TEMP VIEW probed AS SELECT {match[1]} AS x FROM {source}")
         rows = connection.query(
-            "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 'pg_temp.probed'::regclass AND attnum = 1"
+            "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 'pg_temp.probed'::regclass AND"
+            " attnum = 1"
         )
         connection.execute("DROP VIEW pg_temp.probed")
         kind = "ss.nvarchar" if rows[0][0] == "text" else rows[0][0]
-        kind = kind if "." in kind or not kind[0] == '"' else f"ss.{kind}"
+        kind = kind if "." in kind or kind[0] != '"' else f"ss.{kind}"
         return match[0].replace("\0" + match[1], kind, 1)
 
     return _PROBE.sub(type_of, sql)
@@ -341,11 +343,13 @@ def _dropped_constraint(session: Session, table: TableName, name: str) -> list[s
         ):
             raise Refusal(
                 3725,
-                f"The constraint '{name}' is being referenced by Change Data Capture's net changes of table '{table.name}'.",
+                f"The constraint '{name}' is being referenced by Change Data Capture's net changes of table"
+                f" '{table.name}'.",
             )
         return [f"ALTER TABLE {table.sql} DROP CONSTRAINT {quoted(rows[0][0])}"]
     rows = session.connection.query(
-        f"SELECT c.name::text FROM ss.all_columns c WHERE c.class = {table.oid} AND lower(c.flags ->> 'default_name') = lower($1::text)",
+        f"SELECT c.name::text FROM ss.all_columns c WHERE c.class = {table.oid} AND lower(c.flags ->> 'default_name')"
+        " = lower($1::text)",
         [name],
     )
     if not rows:
@@ -379,13 +383,15 @@ def _drop(session: Session, statement: Statement, cursor: Cursor) -> None:
         cursor.expect("ON")
         table = session.names.table(*["", "", *cursor.names()][-3:])
         rows = session.connection.query(
-            f"SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = {table.oid} AND lower(c.relname) = lower($1::text)",
+            f"SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = {table.oid}"
+            " AND lower(c.relname) = lower($1::text)",
             [name],
         )
         if not rows:
             raise Refusal(
                 3701,
-                f"Cannot drop the index '{table.name}.{name}', because it does not exist or you do not have permission.",
+                f"Cannot drop the index '{table.name}.{name}', because it does not exist or you do not have"
+                " permission.",
                 11,
             )
         _run(session, [f"DROP INDEX {quoted(table.schema)}.{quoted(rows[0][0])}"], None)
@@ -414,7 +420,8 @@ def _drop_tables(session: Session, cursor: Cursor) -> None:
             if not exists:
                 raise Refusal(
                     3701,
-                    f"Cannot drop the table '{'.'.join(parts)}', because it does not exist or you do not have permission.",
+                    f"Cannot drop the table '{'.'.join(parts)}', because it does not exist or you do not have"
+                    " permission.",
                     11,
                 ) from None
         else:
@@ -440,9 +447,10 @@ def _truncate(session: Session, _: Statement, cursor: Cursor) -> None:
     if _captured(session, table):
         raise Refusal(
             4711,
-            f"Cannot truncate table '{table.schema}.{table.name}' because it is published for replication or enabled for Change Data Capture.",
+            f"Cannot truncate table '{table.schema}.{table.name}' because it is published for replication or enabled"
+            " for Change Data Capture.",
         )
-    session.atomic(lambda: session.connection.execute(f"TRUNCATE {table.sql} RESTART IDENTITY") and None)
+    session.atomic(lambda: session.connection.run(f"TRUNCATE {table.sql} RESTART IDENTITY"))
     session.quiet()
 
 
@@ -467,7 +475,9 @@ def _checkpoint(_: Session, __: Statement, ___: Cursor) -> None:
 
 
 _COMMANDS: dict[str, Callable[[Session, Statement, Cursor], None]] = {
-    "DECLARE": _declare, "SET": _set, "BEGIN": _begin, "COMMIT": _commit, "ROLLBACK": _rollback, "SAVE": _save, "USE": _use, "PRINT": _print, "WAITFOR": _waitfor, "RETURN": _return,
-    "THROW": _throw, "RAISERROR": _raiserror, "CREATE": _create, "ALTER": _alter, "DROP": _drop, "TRUNCATE": _truncate, "GRANT": _grant("GRANT"), "REVOKE": _grant("REVOKE"),
+    "DECLARE": _declare, "SET": _set, "BEGIN": _begin, "COMMIT": _commit, "ROLLBACK": _rollback, "SAVE": _save,
+    "USE": _use, "PRINT": _print, "WAITFOR": _waitfor, "RETURN": _return,
+    "THROW": _throw, "RAISERROR": _raiserror, "CREATE": _create, "ALTER": _alter, "DROP": _drop, "TRUNCATE": _truncate,
+    "GRANT": _grant("GRANT"), "REVOKE": _grant("REVOKE"),
     "DENY": _grant("DENY"), "EXEC": _exec, "EXECUTE": _exec, "KILL": _kill, "CHECKPOINT": _checkpoint,
 }  # fmt: skip

@@ -45,6 +45,7 @@ class EmbeddedSQLServer:
         self.folder, self.port = folder.resolve(), port or free_port()
         more = {"deadlock_timeout": "200ms", **(options or {})}
         self.postgres = EmbeddedPostgresSource(self.folder / "data", durable=durable, options=more)
+        self.postgres.database = "postgres"  # names of databases are the tests' own
         self.password = self.postgres.password
         self.encrypt, self.capture_seconds = encrypt, capture_seconds
         self._child: Child | None = None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from testing.servers.sqlserver import security
 from testing.servers.sqlserver.cdc import procedures as cdc
@@ -216,14 +216,16 @@ def _rename(session: Session, arguments: Arguments) -> None:
                 15248, "Either the parameter @objname is ambiguous or the claimed @objtype (COLUMN) is wrong.", 11
             )
         if session.connection.query(
-            f"SELECT FROM ss.captures c JOIN ss.captured_columns USING (instance) WHERE source = {table.oid} AND name = $1::text",
+            f"SELECT FROM ss.captures c JOIN ss.captured_columns USING (instance) WHERE source = {table.oid} AND name"
+            " = $1::text",
             [known.name],
         ):
             raise Refusal(4928, f"Cannot alter column '{known.name}' because it is 'REPLICATED'.")
         if new.lower() in table.columns:
             raise Refusal(
                 15335,
-                f"Error: The new name '{new}' is already in use as a COLUMN name and would cause a duplicate that is not permitted.",
+                f"Error: The new name '{new}' is already in use as a COLUMN name and would cause a duplicate that is"
+                " not permitted.",
                 11,
             )
         sql = f"ALTER TABLE {table.sql} RENAME COLUMN {quoted(known.name)} TO {quoted(new)}"
@@ -231,15 +233,16 @@ def _rename(session: Session, arguments: Arguments) -> None:
         if (table.schema.lower(), new.lower()) in session.names.tables:
             raise Refusal(
                 15335,
-                f"Error: The new name '{new}' is already in use as a OBJECT name and would cause a duplicate that is not permitted.",
+                f"Error: The new name '{new}' is already in use as a OBJECT name and would cause a duplicate that is"
+                " not permitted.",
                 11,
             )
         sql = f"ALTER TABLE {table.sql} RENAME TO {quoted(new)}"
     else:
         raise Refusal(50000, f"The emulator does not rename a {kind}.")
-    if len(new.encode()) > 63:  # noqa: PLR2004
+    if len(new.encode()) > 63:
         raise Refusal(103, "The identifier is too long for the emulator, which keeps 63 bytes.", 15)
-    session.atomic(lambda: session.connection.execute(sql) and None, writes=False)
+    session.atomic(lambda: session.connection.run(sql), writes=False)
     session.defined()
     session.flush()
     session.channel.add(
@@ -268,7 +271,8 @@ def flag(session: Session, table: str, column: str, name: str, value: object) ->
     """In the comment of a table, or of a column of it."""
     place = f"'{table.replace(chr(39), chr(39) * 2)}'::regclass"
     number = (
-        f"(SELECT attnum FROM pg_attribute WHERE attrelid = {place} AND attname = '{column.replace(chr(39), chr(39) * 2)}')"
+        f"(SELECT attnum FROM pg_attribute WHERE attrelid = {place} AND attname ="
+        f" '{column.replace(chr(39), chr(39) * 2)}')"
         if column
         else "0"
     )
@@ -318,7 +322,7 @@ def _emulator(session: Session, arguments: Arguments) -> None:
         raise Refusal(50000, f"The emulator has no setting {name}.")
 
 
-def _role_member(added: bool) -> Callable[[Session, Arguments], None]:  # noqa: FBT001
+def _role_member(*, added: bool) -> Callable[[Session, Arguments], None]:
     def change(session: Session, arguments: Arguments) -> None:
         security.member(session, arguments.get("rolename") or "", arguments.get("membername") or "", added=added)
 
@@ -326,11 +330,14 @@ def _role_member(added: bool) -> Callable[[Session, Arguments], None]:  # noqa: 
 
 
 PROCEDURES: dict[str, Callable[[Session, Arguments], None]] = {
-    "sp_rename": _rename, "sp_addextendedproperty": _describe, "sp_updateextendedproperty": _describe, "sp_emulator": _emulator, "sp_addrolemember": _role_member(True), "sp_droprolemember": _role_member(False),
+    "sp_rename": _rename, "sp_addextendedproperty": _describe, "sp_updateextendedproperty": _describe,
+    "sp_emulator": _emulator, "sp_addrolemember": _role_member(added=True),
+    "sp_droprolemember": _role_member(added=False),
     "sp_reset_connection": lambda _session, _arguments: None,
 }  # fmt: skip
 _PROPERTY = ("name", "value", "level0type", "level0name", "level1type", "level1name", "level2type", "level2name")
 ORDER = {
-    "sp_rename": ("objname", "newname", "objtype"), "sp_addextendedproperty": _PROPERTY, "sp_updateextendedproperty": _PROPERTY, "sp_emulator": ("name", "value", "on", "table", "column"),
+    "sp_rename": ("objname", "newname", "objtype"), "sp_addextendedproperty": _PROPERTY,
+    "sp_updateextendedproperty": _PROPERTY, "sp_emulator": ("name", "value", "on", "table", "column"),
     "sp_addrolemember": ("rolename", "membername"), "sp_droprolemember": ("rolename", "membername"),
 }  # fmt: skip

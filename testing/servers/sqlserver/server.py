@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -141,9 +142,7 @@ class Server:
                     ).fetchall()
                 wanted = {name for (name,) in rows}
                 for name in wanted - self._jobs.keys():
-                    self._jobs[name] = CaptureJob(
-                        name, lambda name=name: self.admin(name), self.config["capture_seconds"]
-                    )  # type: ignore[misc]
+                    self._jobs[name] = CaptureJob(name, partial(self.admin, name), self.config["capture_seconds"])
                     self._jobs[name].start()
                 for name in self._jobs.keys() - wanted:
                     self._jobs.pop(name).stop()
@@ -215,8 +214,8 @@ class Client:
                 (refusal.number, refusal.message),
                 (18456, f"Login failed for user '{self.login.user}'."),
             ):
-                self.channel.add(tokens.message(number, text, level=14 if number == 18456 else refusal.level))  # noqa: PLR2004
-                if refusal.number == 18456:  # noqa: PLR2004
+                self.channel.add(tokens.message(number, text, level=14 if number == 18456 else refusal.level))
+                if refusal.number == 18456:
                     break
             self.channel.add(tokens.done(tokens.FAILED))
             self.channel.end()
@@ -236,7 +235,8 @@ class Client:
         address = {**self.server.postgres, "user": name, "password": self.login.password}
         with self.server.admin("postgres") as admin:
             row = admin.execute(
-                "SELECT datname FROM pg_database WHERE lower(datname) = lower(%s) AND datname NOT IN ('postgres', 'template0', 'template1')",
+                "SELECT datname FROM pg_database WHERE lower(datname) = lower(%s) AND datname NOT IN ('postgres',"
+                " 'template0', 'template1')",
                 (database,),
             ).fetchone()
         try:
@@ -278,7 +278,8 @@ class Client:
                 session.told(
                     Refusal(
                         8009,
-                        f"The incoming tabular data stream (TDS) remote procedure call (RPC) protocol stream is not known here: {error}.",
+                        "The incoming tabular data stream (TDS) remote procedure call (RPC) protocol stream is not"
+                        f" known here: {error}.",
                     )
                 )
             session.finish()
@@ -291,7 +292,7 @@ class Client:
         """TM_BEGIN_XACT, TM_COMMIT_XACT, TM_ROLLBACK_XACT ([MS-TDS] 2.2.6.9)."""
         (request,) = struct.unpack_from("<H", payload)
         try:
-            if request == 5:  # noqa: PLR2004
+            if request == 5:
                 level = {
                     1: "READ UNCOMMITTED",
                     2: "READ COMMITTED",
@@ -301,15 +302,17 @@ class Client:
                 }.get(payload[2])
                 session.state.isolation = level or session.state.isolation
                 session.begin()
-            elif request == 7:  # noqa: PLR2004
+            elif request == 7:
                 session.commit()
                 self._again(session, payload, 3 + payload[2])
-            elif request == 8:  # noqa: PLR2004
+            elif request == 8:
                 if session.state.depth:
                     session.rollback()
                 self._again(session, payload, 3 + payload[2])
             else:
-                raise Refusal(3970, f"The transaction manager request {request} is not known to the emulator.")
+                raise Refusal(  # noqa: TRY301
+                    3970, f"The transaction manager request {request} is not known to the emulator."
+                )
         except Refusal as refusal:
             session.told(refusal)
         session.finish()

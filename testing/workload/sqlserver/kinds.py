@@ -21,7 +21,8 @@ OLD_LOBS = ("text", "ntext", "image")
 UNORDERED = (*OLD_LOBS, "xml", "geography", "geometry")
 MAX = -1
 COLLATIONS = (
-    "", "", "", "Latin1_General_CS_AS", "Latin1_General_BIN2", "Latin1_General_100_CI_AS_SC_UTF8", "Cyrillic_General_CI_AS",
+    "", "", "", "Latin1_General_CS_AS", "Latin1_General_BIN2", "Latin1_General_100_CI_AS_SC_UTF8",
+    "Cyrillic_General_CI_AS",
 )  # fmt: skip
 _LATIN, _CYRILLIC, _WIDE = "aZé ß€", "aZ жЯ", "aZé ЖЯ表\U0001f388İ"
 _ODD = (
@@ -184,9 +185,12 @@ def _money(low: int) -> Callable[[SqlServerKind, Pen], str]:
 
 
 _VALUES: dict[str, Callable[[SqlServerKind, Pen], str]] = {
-    "bit": lambda _, pen: pen.choice("01"), "decimal": _decimal, "money": _money(-(2**63)), "smallmoney": _money(-(2**31)),
-    "float": lambda _, pen: pen.choice((*_FLOATS, repr(pen.uniform(-1e6, 1e6)))), "real": lambda _, pen: pen.choice((*_REALS, str(pen.randint(-99, 99)))),
-    "date": _date, "time": _time, "datetime2": _datetime2, "datetime": _datetime, "smalldatetime": _small, "datetimeoffset": _offset, "uniqueidentifier": _guid,
+    "bit": lambda _, pen: pen.choice("01"), "decimal": _decimal, "money": _money(-(2**63)),
+    "smallmoney": _money(-(2**31)),
+    "float": lambda _, pen: pen.choice((*_FLOATS, repr(pen.uniform(-1e6, 1e6)))), "real": lambda _,
+    pen: pen.choice((*_REALS, str(pen.randint(-99, 99)))),
+    "date": _date, "time": _time, "datetime2": _datetime2, "datetime": _datetime, "smalldatetime": _small,
+    "datetimeoffset": _offset, "uniqueidentifier": _guid,
     "xml": lambda _, pen: text(pen.choice(("<a/>", "<a>b</a>", '<a b="1">ж</a>', f"<r>{pen.randint(0, 999)}</r>"))),
     "hierarchyid": lambda _, pen: f"CAST('/{pen.randint(0, 15)}/{pen.randint(0, 7)}/' AS hierarchyid)",
     "geography": lambda _, pen: f"geography::Point({pen.randint(-80, 80)}.5, {pen.randint(-170, 170)}.25, 4326)",
@@ -196,8 +200,10 @@ _VALUES: dict[str, Callable[[SqlServerKind, Pen], str]] = {
 
 def any_kind(pen: Pen) -> SqlServerKind:
     """Any type, with any size."""
-    name = pen.choice((*INTEGERS, "int", "bit", "decimal", "decimal", "money", "smallmoney", "float", "real", "date", "time", "datetime2", "datetime2", "datetime",
-        "smalldatetime", "datetimeoffset", "uniqueidentifier", "xml", "hierarchyid", "geography", "geometry", "char", "nchar", "varchar", "varchar", "nvarchar", "nvarchar",
+    name = pen.choice((*INTEGERS, "int", "bit", "decimal", "decimal", "money", "smallmoney", "float", "real", "date",
+    "time", "datetime2", "datetime2", "datetime",
+        "smalldatetime", "datetimeoffset", "uniqueidentifier", "xml", "hierarchyid", "geography", "geometry", "char",
+        "nchar", "varchar", "varchar", "nvarchar", "nvarchar",
         "binary", "varbinary", *OLD_LOBS))  # fmt: skip
     if name == "decimal":
         size = pen.choice((1, 9, 10, 18, 19, 28, 38, pen.randint(1, 38)))

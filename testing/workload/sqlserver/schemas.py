@@ -14,8 +14,10 @@ from testing.workload.sqlserver.kinds import MAX, SqlServerKind, any_kind
 from testing.workload.sqlserver.spelling import quoted
 
 ODD_NAMES = (
-    "order", "select", "Table", "group", "a b", "dot.ted", 'quote"d', "quo'te", "back`tick", "per%s", "semi;colon", "--dash", "/*x*/", "MixedCase", "1st", "$dollar",
-    "slash/ed", "back\\slash", "com,ma", "(paren", "a=b", "user", "values", "x" * 30, "ünïcode", "größe", "имя", "表", "名前", "brack]et", "[open",
+    "order", "select", "Table", "group", "a b", "dot.ted", 'quote"d', "quo'te", "back`tick", "per%s", "semi;colon",
+    "--dash", "/*x*/", "MixedCase", "1st", "$dollar",
+    "slash/ed", "back\\slash", "com,ma", "(paren", "a=b", "user", "values", "x" * 30, "ünïcode", "größe", "имя", "表",
+    "名前", "brack]et", "[open",
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.integration.sqlserver.emulated import Database
 
 DELETED, INSERTED, BEFORE, AFTER = 1, 2, 3, 4
-ORDER = "[__$start_lsn], [__$command_id], [__$seqval], [__$operation]"
+ENABLE = "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N't', @role_name = NULL"
 
 
 def test_a_change_table_has_each_change_with_its_operation_and_mask(database: Database) -> None:
@@ -50,7 +50,7 @@ def test_a_transaction_has_one_lsn_and_its_time_and_is_seen_whole(database: Data
 
 
 def test_an_update_of_a_key_is_delete_and_insert_under_one_sequence_value(database: Database) -> None:
-    """cdc.fn_cdc_get_all_changes_<capture_instance>, Remarks: an update of a unique column is a delete and an insert."""
+    """cdc.fn_cdc_get_all_changes_<capture_instance>, Remarks."""
     database.run("CREATE TABLE t (id int PRIMARY KEY, a int)")
     database.capture("t")
     database.run("INSERT INTO t VALUES (1, 1)", "UPDATE t SET id = 2, a = 3")
@@ -121,9 +121,7 @@ def test_what_a_captured_table_refuses(database: Database) -> None:
     database.run("CREATE TABLE t (id int PRIMARY KEY, a int)")
     database.capture("t", "@captured_column_list = N'[id]'")
     database.capture("t", "@capture_instance = N'b'", "@supports_net_changes = 0")
-    assert "Two capture instances already exist" in database.refused(
-        "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N't', @role_name = NULL, @capture_instance = N'c'"
-    )
+    assert "Two capture instances already exist" in database.refused(f"{ENABLE}, @capture_instance = N'c'")
     assert "Cannot truncate table" in database.refused("TRUNCATE TABLE t")
     assert "is 'REPLICATED'" in database.refused("EXEC sp_rename 't.id', 'x', 'COLUMN'")
     database.run("EXEC sp_rename 't', 'u'", "INSERT INTO u VALUES (1, 1)")
@@ -183,11 +181,10 @@ def test_sequence_values_need_not_rise_in_a_transaction(database: Database) -> N
 def test_net_changes_need_a_key(database: Database, net: int) -> None:
     """sys.sp_cdc_enable_table, @supports_net_changes."""
     database.run("CREATE TABLE t (id int)")
-    sql = f"EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N't', @role_name = NULL, @supports_net_changes = {net}"
     if net:
-        assert "does not have a primary key" in database.refused(sql)
+        assert "does not have a primary key" in database.refused(f"{ENABLE}, @supports_net_changes = 1")
     else:
-        database.run(sql)
+        database.capture("t", "@supports_net_changes = 0")
 
 
 def test_a_database_without_it_says_how_to_report_on_it(database: Database) -> None:
@@ -196,9 +193,7 @@ def test_a_database_without_it_says_how_to_report_on_it(database: Database) -> N
     database.capture("t")
     database.run("EXEC sys.sp_cdc_disable_db")
     assert database.run("SELECT is_cdc_enabled FROM sys.databases WHERE database_id = DB_ID()") == [(False,)]
-    assert "is not enabled for Change Data Capture" in database.refused(
-        "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N't', @role_name = NULL"
-    )
+    assert "is not enabled for Change Data Capture" in database.refused(ENABLE)
     database.run("EXEC sys.sp_cdc_enable_db")
     database.capture("t")
     database.run("INSERT INTO t VALUES (1)")

@@ -46,13 +46,15 @@ class Connection:
             message = self._conn.error_message.decode(errors="replace")
             raise LoginFailed(message)
         self.execute(
-            "SET search_path = pg_catalog, ss; SET plan_cache_mode = force_custom_plan; SET jit = off; SET bytea_output = hex; SET DateStyle = ISO; SET extra_float_digits = 1; SET check_function_bodies = off"
+            "SET search_path = pg_catalog, ss; SET plan_cache_mode = force_custom_plan; SET jit = off; SET"
+            " bytea_output = hex; SET DateStyle = ISO; SET extra_float_digits = 1; SET check_function_bodies = off"
         )
 
     def named(self, spid: int, *, encrypted: bool) -> None:
         """For the views of sessions."""
         self.execute(
-            f"SET application_name = 'sqlserver {spid}'; SET tidemark.spid = {spid}; SET tidemark.encrypted = '{'TRUE' if encrypted else 'FALSE'}'"
+            f"SET application_name = 'sqlserver {spid}'; SET tidemark.spid = {spid}; SET tidemark.encrypted ="
+            f" '{'TRUE' if encrypted else 'FALSE'}'"
         )
 
     @property
@@ -73,6 +75,10 @@ class Connection:
         for result in self._results():
             count = result.command_tuples or 0
         return count
+
+    def run(self, sql: str) -> None:
+        """As `execute`, without the count."""
+        self.execute(sql)
 
     def query(self, sql: str, values: Sequence[str | None] = ()) -> list[list[Any]]:
         """Rows as texts.  Refusal, Cancelled."""

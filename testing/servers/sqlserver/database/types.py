@@ -35,6 +35,7 @@ def _base(name: str, like: str, functions: str, *, modifier: str = "", collatabl
     receives = "internal, oid, int4" if three else "internal"
     underscore = "_" if functions in ("uuid", "numeric") else ""
     modifiers = f", TYPMOD_IN = {modifier}typmodin, TYPMOD_OUT = {modifier}typmodout" if modifier else ""
+    collated = ", COLLATABLE = true, CATEGORY = 'S'" if collatable else ""
     return f"""
         CREATE TYPE {kind};
         CREATE FUNCTION ss."{name}_in"({reads}) RETURNS {kind} {INTERNAL} AS '{functions}{underscore}in';
@@ -42,7 +43,7 @@ def _base(name: str, like: str, functions: str, *, modifier: str = "", collatabl
         CREATE FUNCTION ss."{name}_recv"({receives}) RETURNS {kind} {INTERNAL} AS '{functions}{underscore}recv';
         CREATE FUNCTION ss."{name}_send"({kind}) RETURNS bytea {INTERNAL} AS '{functions}{underscore}send';
         CREATE TYPE {kind} (INPUT = ss."{name}_in", OUTPUT = ss."{name}_out", RECEIVE = ss."{name}_recv",
-            SEND = ss."{name}_send", LIKE = {like}{modifiers}{", COLLATABLE = true, CATEGORY = 'S'" if collatable else ""});
+            SEND = ss."{name}_send", LIKE = {like}{modifiers}{collated});
     """
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from testing.servers.sqlserver.language.dialect import tokens
 from testing.servers.sqlserver.refusals import Refusal
 
 STARTS = frozenset({
-    "SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "EXEC", "EXECUTE", "DECLARE", "SET", "IF", "BEGIN", "COMMIT", "ROLLBACK",
-    "SAVE", "CREATE", "ALTER", "DROP", "TRUNCATE", "USE", "GRANT", "REVOKE", "DENY", "PRINT", "WAITFOR", "RAISERROR", "THROW",
+    "SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "EXEC", "EXECUTE", "DECLARE", "SET", "IF", "BEGIN", "COMMIT",
+    "ROLLBACK",
+    "SAVE", "CREATE", "ALTER", "DROP", "TRUNCATE", "USE", "GRANT", "REVOKE", "DENY", "PRINT", "WAITFOR", "RAISERROR",
+    "THROW",
     "RETURN", "WHILE", "KILL", "DBCC", "CHECKPOINT", "BREAK", "CONTINUE", "END", "ELSE",
 })  # fmt: skip
 _PERMISSIONS = frozenset({"GRANT", "REVOKE", "DENY"})
@@ -89,7 +91,7 @@ class _Parser:
 
     def block(self, ends: tuple[str, ...]) -> Block:
         """Until one of these words, or the batch's end."""
-        nodes = []
+        nodes: list[Node] = []
         while True:
             self._semicolons()
             if self.at >= len(self.tokens) or self._word() in ends:
@@ -180,7 +182,7 @@ class _Parser:
             self.at += 1
         return Statement(self._text(first), tuple(self.tokens[first : self.at]))
 
-    def _goes_on(self, kind: str, found: str, seen: set[str]) -> bool:  # noqa: PLR0911
+    def _goes_on(self, kind: str, found: str, seen: set[str]) -> bool:
         """Does a word that begins statements belong to this one?"""
         before, after = self._word(-1), self._word(1)
         if kind == "MERGE":
@@ -198,13 +200,9 @@ class _Parser:
             return kind == "INSERT" and not seen & {"VALUES", "SELECT"} and bool(seen)
         if kind == "WITH":
             return (
-                found in _QUERIES
-                and not seen & _QUERIES
-                or found == "SELECT"
-                and "INSERT" in seen
-                and "SELECT" not in seen
-                or found == "SET"
-                and "UPDATE" in seen
+                (found in _QUERIES and not seen & _QUERIES)
+                or (found == "SELECT" and "INSERT" in seen and "SELECT" not in seen)
+                or (found == "SET" and "UPDATE" in seen)
             )
         if kind == "INSERT":
             return found == "SELECT" and not seen & {"SELECT", "VALUES", "EXEC"}
@@ -213,15 +211,12 @@ class _Parser:
         if kind in ("CREATE", "ALTER"):
             return (
                 found == "SET"
-                or before == "ON"
-                and found in ("UPDATE", "DELETE")
-                or found in ("ALTER", "DROP")
-                and kind == "ALTER"
-                and after in ("COLUMN", "CONSTRAINT")
+                or (before == "ON" and found in ("UPDATE", "DELETE"))
+                or (found in ("ALTER", "DROP") and kind == "ALTER" and after in ("COLUMN", "CONSTRAINT"))
                 or (
                     kind == "ALTER"
                     and found == "DROP"
-                    and before not in ("",)
+                    and before != ""
                     and self.tokens[self.at - 2].text.upper() in ("TABLE", ".", "ROLE")
                 )
             )

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from testing.servers.sqlserver.language.batch import word
 from testing.servers.sqlserver.language.dialect import postgres_type, quoted
@@ -144,6 +144,17 @@ class Cursor:
             self.wrapped()
         return self.text(first, self.at)
 
+    def computed(self) -> str:
+        """The expression of a computed column."""
+        first, depth = self.at, 0
+        while self.more:
+            token = self.tokens[self.at]
+            if depth == 0 and (token.token_type in ENDS or self.word() == "PERSISTED"):
+                break
+            depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+            self.at += 1
+        return self.text(first, self.at)
+
     def column_list(self) -> list[str]:
         """(a, b DESC): names; an order is left out."""
         inner = []
@@ -186,7 +197,7 @@ class Definer:
         draft = ColumnDraft(cursor.name())
         if cursor.take("AS"):
             scope = table or _scope(before)
-            draft.generated = Translator(self.names, {}).expression(cursor.wrapped(), scope)
+            draft.generated = Translator(self.names, {}).expression(cursor.computed(), scope)
             draft.flags["persisted" if cursor.take("PERSISTED") else "virtual"] = True
             draft.nullable = False if cursor.take("NOT", "NULL") else None
             return draft
@@ -199,7 +210,7 @@ class Definer:
             draft.default, draft.nullable = "ss.rowversion()", False if draft.nullable is None else draft.nullable
         return draft
 
-    def _option(self, cursor: Cursor, draft: ColumnDraft, table: TableName | None) -> None:  # noqa: C901
+    def _option(self, cursor: Cursor, draft: ColumnDraft, table: TableName | None) -> None:  # noqa: C901, PLR0912
         name = cursor.name() if cursor.take("CONSTRAINT") else ""
         constraint = f"CONSTRAINT {quoted(name)} " if name else ""
         if cursor.take("COLLATE"):
@@ -228,7 +239,8 @@ class Definer:
             draft.constraints.append(f"{constraint}UNIQUE NULLS NOT DISTINCT")
         elif cursor.take("CHECK"):
             draft.constraints.append(
-                f"{constraint}CHECK ({Translator(self.names, {}).expression(cursor.wrapped(), table or _scope([draft]))})"
+                f"{constraint}CHECK"
+                f" ({Translator(self.names, {}).expression(cursor.wrapped(), table or _scope([draft]))})"
             )
         elif cursor.take("SPARSE"):
             draft.flags["sparse"] = True
@@ -313,7 +325,7 @@ class Definer:
         return _made(table, drafts, constraints, flags)
 
     def alter_table(self, cursor: Cursor) -> tuple[TableName, str, list[str]]:
-        """The table, what is done to it ("add", "alter", "drop", "other"), statements; \\0 stands for a type to be found."""
+        """The table, what is done to it ("add", "drop", …), statements; a NUL stands for a type to be found."""
         _, schema, name = ["", "", *cursor.names()][-3:]
         table = self.names.table("", schema, name)
         _ = cursor.take("WITH", "CHECK") or cursor.take("WITH", "NOCHECK")
@@ -351,7 +363,8 @@ class Definer:
                 if draft.name.lower() in table.columns:
                     raise Refusal(
                         2705,
-                        f"Column names in each table must be unique. Column name '{draft.name}' in table '{table.name}' is specified more than once.",
+                        f"Column names in each table must be unique. Column name '{draft.name}' in table"
+                        f" '{table.name}' is specified more than once.",
                     )
                 draft.type = draft.type or "\0" + draft.generated
                 if draft.default and draft.nullable is not False and draft.type != "ss.rowversion":
@@ -413,7 +426,8 @@ class Definer:
         cursor.expect("ON")
         _, schema, given = ["", "", *cursor.names()][-3:]
         table = self.names.table("", schema, given)
-        made = f"CREATE {'UNIQUE ' if unique else ''}INDEX {quoted(index_name(table, name))} ON {table.sql} ({key_list(cursor.column_list(), table, ordered=True)})"
+        columns = key_list(cursor.column_list(), table, ordered=True)
+        made = f"CREATE {'UNIQUE ' if unique else ''}INDEX {quoted(name)} ON {table.sql} ({columns})"
         if cursor.take("INCLUDE"):
             made += f" INCLUDE ({key_list(cursor.column_list(), table)})"
         if unique:
@@ -421,12 +435,6 @@ class Definer:
         if cursor.take("WHERE"):
             made += f" WHERE {Translator(self.names, {}).expression(cursor.text(cursor.at, len(cursor.tokens)), table)}"
         return [made]
-
-
-def index_name(table: TableName, name: str) -> str:
-    """An index is its table's in SQL Server, its schema's in Postgres."""
-    del table
-    return name
 
 
 def _column(table: TableName, name: str, number: int = 4924) -> ColumnName:
@@ -437,7 +445,10 @@ def _column(table: TableName, name: str, number: int = 4924) -> ColumnName:
 
 
 def _scope(drafts: Sequence[ColumnDraft]) -> TableName:
-    columns = {one.name.lower(): ColumnName(one.name, "?", -1, False, False, one.type, "") for one in drafts}  # noqa: FBT003
+    columns = {
+        one.name.lower(): ColumnName(one.name, "?", -1, identity=False, computed=False, type=one.type, collation="")
+        for one in drafts
+    }
     return TableName("", "", 0, columns)
 
 

@@ -9,14 +9,15 @@ from typing import Any
 from testing.servers.sqlserver.refusals import Refusal
 
 Query = Callable[[str], Sequence[Sequence[Any]]]
-HIDDEN = ("ss", "information_schema", "pg_catalog", "pg_toast", "public")
 _LOAD = """
     SELECT n.nspname, c.relname, c.oid, a.attname, k.name, a.atttypmod, a.attidentity <> '', a.attgenerated <> '',
         c.relkind, format_type(a.atttypid, a.atttypmod), l.collname, a.attnum
-    FROM pg_namespace n LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p', 'v') AND NOT c.relispartition
+    FROM pg_namespace n LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p', 'v')
+        AND NOT c.relispartition
     LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
     LEFT JOIN ss.kinds k ON k.type = a.atttypid LEFT JOIN pg_collation l ON l.oid = a.attcollation
-    WHERE n.nspname NOT IN ('ss', 'information_schema', 'pg_catalog', 'pg_toast', 'public') AND n.nspname NOT LIKE 'pg_%temp%'
+    WHERE n.nspname NOT IN ('ss', 'information_schema', 'pg_catalog', 'pg_toast', 'public')
+        AND n.nspname NOT LIKE 'pg_%temp%'
     ORDER BY a.attrelid, a.attnum
 """
 
