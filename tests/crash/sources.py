@@ -294,8 +294,8 @@ class Postgres(SourceUnderTest):
 
 
 class SqlServer(SourceUnderTest):
-    """A history has a database of its own, because change data capture is a database's, and in it a schema of that name,
-    which is the default one of the login that writes.
+    """A history has a database of its own, because change data capture is a database's, and in it a schema of that
+    name, which is the default one of the login that writes.
     """
 
     dialect = "sqlserver"
@@ -321,7 +321,8 @@ class SqlServer(SourceUnderTest):
                 f"CREATE USER [{name}] FOR LOGIN [{name}] WITH DEFAULT_SCHEMA = [{name}]",
                 f"CREATE SCHEMA [{name}] AUTHORIZATION [{name}]", f"ALTER ROLE db_owner ADD MEMBER [{name}]",
                 "ALTER DATABASE CURRENT SET ALLOW_SNAPSHOT_ISOLATION ON", "EXEC sys.sp_cdc_enable_db",
-                *(f"EXEC sp_emulator @name = 'habit', @value = '{habit}'" for habit in ("seqval_disorder", "unordered")),
+                *(f"EXEC sp_emulator @name = 'habit', @value = '{habit}'" for habit in ("seqval_disorder",
+                "unordered")),
             ):  # fmt: skip
                 cursor.execute(statement)
 

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable
 
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from testing.servers.sqlserver import security
 from testing.servers.sqlserver.cdc import procedures as cdc
@@ -22,8 +22,10 @@ from testing.servers.sqlserver.wire import tokens
 from testing.servers.sqlserver.wire.parameters import Value
 
 IGNORED = frozenset({
-    "ANSI_NULLS", "ANSI_PADDING", "ANSI_WARNINGS", "ANSI_NULL_DFLT_ON", "ANSI_DEFAULTS", "ARITHABORT", "CONCAT_NULL_YIELDS_NULL", "QUOTED_IDENTIFIER",
-    "NUMERIC_ROUNDABORT", "TEXTSIZE", "LANGUAGE", "DATEFORMAT", "DATEFIRST", "CURSOR_CLOSE_ON_COMMIT", "ROWCOUNT", "DEADLOCK_PRIORITY", "FMTONLY", "NOEXEC", "ARITHIGNORE",
+    "ANSI_NULLS", "ANSI_PADDING", "ANSI_WARNINGS", "ANSI_NULL_DFLT_ON", "ANSI_DEFAULTS", "ARITHABORT",
+    "CONCAT_NULL_YIELDS_NULL", "QUOTED_IDENTIFIER",
+    "NUMERIC_ROUNDABORT", "TEXTSIZE", "LANGUAGE", "DATEFORMAT", "DATEFIRST", "CURSOR_CLOSE_ON_COMMIT", "ROWCOUNT",
+    "DEADLOCK_PRIORITY", "FMTONLY", "NOEXEC", "ARITHIGNORE",
     "CONTEXT_INFO", "STATISTICS",
 })  # fmt: skip
 _PROBE = re.compile("\0(.*?) (?:COLLATE .*? )?GENERATED ALWAYS AS", re.DOTALL)
@@ -86,7 +88,9 @@ def _set(session: Session, statement: Statement, cursor: Cursor) -> None:
         if known is None:
             raise Refusal(137, f'Must declare the scalar variable "{name}".', 15)
         cursor.at += 1
-        session.variables[name] = Value(known.type, session.scalar(cursor.text(cursor.at, len(cursor.tokens)), known.type))
+        session.variables[name] = Value(
+            known.type, session.scalar(cursor.text(cursor.at, len(cursor.tokens)), known.type)
+        )
         return
     option, value = cursor.word(), cursor.word(1)
     if option == "TRANSACTION":
@@ -95,7 +99,11 @@ def _set(session: Session, statement: Statement, cursor: Cursor) -> None:
         if level not in ISOLATION:
             raise unknown(statement.sql)
         if session.state.depth and level != session.state.isolation and "SNAPSHOT" in (level, session.state.isolation):
-            raise Refusal(3951, "Transaction failed in database because the statement was run under snapshot isolation but the transaction did not start in snapshot isolation.")
+            raise Refusal(
+                3951,
+                "Transaction failed in database because the statement was run under snapshot isolation but the"
+                " transaction did not start in snapshot isolation.",
+            )
         session.state.isolation = level
     elif option == "LOCK_TIMEOUT":
         text = "".join(one.text for one in cursor.tokens[cursor.at + 1 :])
@@ -157,7 +165,9 @@ def _print(session: Session, statement: Statement, cursor: Cursor) -> None:
 def _waitfor(session: Session, _: Statement, cursor: Cursor) -> None:
     cursor.expect("DELAY")
     hours, minutes, seconds = cursor.tokens[cursor.at].text.split(":")
-    session.connection.query("SELECT pg_sleep($1::float8)", [str(int(hours) * 3600 + int(minutes) * 60 + float(seconds))])
+    session.connection.query(
+        "SELECT pg_sleep($1::float8)", [str(int(hours) * 3600 + int(minutes) * 60 + float(seconds))]
+    )
 
 
 def _return(_: Session, __: Statement, ___: Cursor) -> None:
@@ -166,7 +176,9 @@ def _return(_: Session, __: Statement, ___: Cursor) -> None:
 
 def _throw(session: Session, _: Statement, cursor: Cursor) -> None:
     if not cursor.more:
-        raise session.state.error or Refusal(10704, "To rethrow an error, a THROW statement must be used inside a CATCH block.")
+        raise session.state.error or Refusal(
+            10704, "To rethrow an error, a THROW statement must be used inside a CATCH block."
+        )
     number = int(cursor.tokens[cursor.at].text)
     cursor.at += 2
     raise Refusal(number, session.scalar(_until_comma(cursor), "ss.nvarchar") or "")
@@ -178,7 +190,7 @@ def _raiserror(session: Session, _: Statement, cursor: Cursor) -> None:
     message = session.scalar(_until_comma(inner), "ss.nvarchar") or ""
     inner.at += 1
     level = int(inner.tokens[inner.at].text)
-    if level > 10:  # noqa: PLR2004
+    if level > 10:
         session.told(Refusal(50000, message, level))
         return
     session.flush()
@@ -190,7 +202,9 @@ def _raiserror(session: Session, _: Statement, cursor: Cursor) -> None:
 
 def _create(session: Session, statement: Statement, cursor: Cursor) -> None:
     if cursor.take("TABLE"):
-        if cursor.word() == "" and cursor.tokens[cursor.at].text.startswith("#") or cursor.tokens[cursor.at].token_type == TokenType.HASH:
+        if (cursor.word() == "" and cursor.tokens[cursor.at].text.startswith("#")) or cursor.tokens[
+            cursor.at
+        ].token_type == TokenType.HASH:
             raise unknown("temporary tables")
         _run(session, Definer(session.names).create_table(cursor), None)
     elif cursor.word() in ("UNIQUE", "INDEX", "CLUSTERED", "NONCLUSTERED"):
@@ -224,7 +238,9 @@ def _view(session: Session, statement: Statement, cursor: Cursor) -> None:
     del statement
 
 
-def _run(session: Session, statements: list[str], table: TableName | None, told: dict[str, object] | None = None) -> None:
+def _run(
+    session: Session, statements: list[str], table: TableName | None, told: dict[str, object] | None = None
+) -> None:
     """Definitions in one transaction; what is captured is told of them by the log."""
     if session.state.implicit and not session.state.depth:
         session.begin()
@@ -260,10 +276,13 @@ def _typed(session: Session, sql: str, statements: list[str], table: TableName |
 
     def type_of(match: re.Match[str]) -> str:
         connection.execute(f"CREATE TEMP VIEW probed AS SELECT {match[1]} AS x FROM {source}")
-        rows = connection.query("SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 'pg_temp.probed'::regclass AND attnum = 1")
+        rows = connection.query(
+            "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 'pg_temp.probed'::regclass AND"
+            " attnum = 1"
+        )
         connection.execute("DROP VIEW pg_temp.probed")
         kind = "ss.nvarchar" if rows[0][0] == "text" else rows[0][0]
-        kind = kind if "." in kind or not kind[0] == '"' else f"ss.{kind}"
+        kind = kind if "." in kind or kind[0] != '"' else f"ss.{kind}"
         return match[0].replace("\0" + match[1], kind, 1)
 
     return _PROBE.sub(type_of, sql)
@@ -299,7 +318,9 @@ def _told(session: Session, table: TableName, kind: str, made: list[str], comman
     """What the capture job must know; None for what it does not see."""
     told: dict[str, object] = {"oid": table.oid, "command": command}
     if kind == "drop":
-        told["drop"] = [one.name for one in table.columns.values() if any(f"DROP COLUMN {quoted(one.name)} " in sql for sql in made)]
+        told["drop"] = [
+            one.name for one in table.columns.values() if any(f"DROP COLUMN {quoted(one.name)} " in sql for sql in made)
+        ]
     elif kind == "alter" and len(made) > 1:
         for one in table.columns.values():
             start = f"ALTER TABLE {table.sql} ALTER COLUMN {quoted(one.name)} TYPE "
@@ -312,12 +333,25 @@ def _told(session: Session, table: TableName, kind: str, made: list[str], comman
 
 
 def _dropped_constraint(session: Session, table: TableName, name: str) -> list[str]:
-    rows = session.connection.query(f"SELECT conname, contype FROM pg_constraint WHERE conrelid = {table.oid} AND lower(conname) = lower($1::text)", [name])
+    rows = session.connection.query(
+        f"SELECT conname, contype FROM pg_constraint WHERE conrelid = {table.oid} AND lower(conname) = lower($1::text)",
+        [name],
+    )
     if rows:
-        if rows[0][1] == "p" and session.connection.query(f"SELECT FROM ss.captures WHERE source = {table.oid} AND net"):
-            raise Refusal(3725, f"The constraint '{name}' is being referenced by Change Data Capture's net changes of table '{table.name}'.")
+        if rows[0][1] == "p" and session.connection.query(
+            f"SELECT FROM ss.captures WHERE source = {table.oid} AND net"
+        ):
+            raise Refusal(
+                3725,
+                f"The constraint '{name}' is being referenced by Change Data Capture's net changes of table"
+                f" '{table.name}'.",
+            )
         return [f"ALTER TABLE {table.sql} DROP CONSTRAINT {quoted(rows[0][0])}"]
-    rows = session.connection.query(f"SELECT c.name::text FROM ss.all_columns c WHERE c.class = {table.oid} AND lower(c.flags ->> 'default_name') = lower($1::text)", [name])
+    rows = session.connection.query(
+        f"SELECT c.name::text FROM ss.all_columns c WHERE c.class = {table.oid} AND lower(c.flags ->> 'default_name')"
+        " = lower($1::text)",
+        [name],
+    )
     if not rows:
         raise Refusal(3728, f"'{name}' is not a constraint.")
     return [f"ALTER TABLE {table.sql} ALTER COLUMN {quoted(rows[0][0])} DROP DEFAULT"]
@@ -348,9 +382,18 @@ def _drop(session: Session, statement: Statement, cursor: Cursor) -> None:
         name = cursor.name()
         cursor.expect("ON")
         table = session.names.table(*["", "", *cursor.names()][-3:])
-        rows = session.connection.query(f"SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = {table.oid} AND lower(c.relname) = lower($1::text)", [name])
+        rows = session.connection.query(
+            f"SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = {table.oid}"
+            " AND lower(c.relname) = lower($1::text)",
+            [name],
+        )
         if not rows:
-            raise Refusal(3701, f"Cannot drop the index '{table.name}.{name}', because it does not exist or you do not have permission.", 11)
+            raise Refusal(
+                3701,
+                f"Cannot drop the index '{table.name}.{name}', because it does not exist or you do not have"
+                " permission.",
+                11,
+            )
         _run(session, [f"DROP INDEX {quoted(table.schema)}.{quoted(rows[0][0])}"], None)
     elif cursor.take("SCHEMA"):
         cursor.take("IF", "EXISTS")
@@ -375,10 +418,22 @@ def _drop_tables(session: Session, cursor: Cursor) -> None:
             table = session.names.table(*["", "", *parts][-3:])
         except Refusal:
             if not exists:
-                raise Refusal(3701, f"Cannot drop the table '{'.'.join(parts)}', because it does not exist or you do not have permission.", 11) from None
+                raise Refusal(
+                    3701,
+                    f"Cannot drop the table '{'.'.join(parts)}', because it does not exist or you do not have"
+                    " permission.",
+                    11,
+                ) from None
         else:
             captured = session.connection.query(f"SELECT instance FROM ss.captures WHERE source = {table.oid}")
-            _run(session, [*(f"SELECT ss.drop_instance('{name.replace(chr(39), chr(39) * 2)}')" for (name,) in captured), f"DROP TABLE {table.sql}"], table)
+            _run(
+                session,
+                [
+                    *(f"SELECT ss.drop_instance('{name.replace(chr(39), chr(39) * 2)}')" for (name,) in captured),
+                    f"DROP TABLE {table.sql}",
+                ],
+                table,
+            )
         if not cursor.more:
             return
         cursor.at += 1
@@ -390,8 +445,12 @@ def _truncate(session: Session, _: Statement, cursor: Cursor) -> None:
     if cursor.more:
         raise unknown("TRUNCATE TABLE … WITH")
     if _captured(session, table):
-        raise Refusal(4711, f"Cannot truncate table '{table.schema}.{table.name}' because it is published for replication or enabled for Change Data Capture.")
-    session.atomic(lambda: session.connection.execute(f"TRUNCATE {table.sql} RESTART IDENTITY") and None)
+        raise Refusal(
+            4711,
+            f"Cannot truncate table '{table.schema}.{table.name}' because it is published for replication or enabled"
+            " for Change Data Capture.",
+        )
+    session.atomic(lambda: session.connection.run(f"TRUNCATE {table.sql} RESTART IDENTITY"))
     session.quiet()
 
 
@@ -416,7 +475,9 @@ def _checkpoint(_: Session, __: Statement, ___: Cursor) -> None:
 
 
 _COMMANDS: dict[str, Callable[[Session, Statement, Cursor], None]] = {
-    "DECLARE": _declare, "SET": _set, "BEGIN": _begin, "COMMIT": _commit, "ROLLBACK": _rollback, "SAVE": _save, "USE": _use, "PRINT": _print, "WAITFOR": _waitfor, "RETURN": _return,
-    "THROW": _throw, "RAISERROR": _raiserror, "CREATE": _create, "ALTER": _alter, "DROP": _drop, "TRUNCATE": _truncate, "GRANT": _grant("GRANT"), "REVOKE": _grant("REVOKE"),
+    "DECLARE": _declare, "SET": _set, "BEGIN": _begin, "COMMIT": _commit, "ROLLBACK": _rollback, "SAVE": _save,
+    "USE": _use, "PRINT": _print, "WAITFOR": _waitfor, "RETURN": _return,
+    "THROW": _throw, "RAISERROR": _raiserror, "CREATE": _create, "ALTER": _alter, "DROP": _drop, "TRUNCATE": _truncate,
+    "GRANT": _grant("GRANT"), "REVOKE": _grant("REVOKE"),
     "DENY": _grant("DENY"), "EXEC": _exec, "EXECUTE": _exec, "KILL": _kill, "CHECKPOINT": _checkpoint,
 }  # fmt: skip

@@ -45,6 +45,7 @@ class EmbeddedSQLServer:
         self.folder, self.port = folder.resolve(), port or free_port()
         more = {"deadlock_timeout": "200ms", **(options or {})}
         self.postgres = EmbeddedPostgresSource(self.folder / "data", durable=durable, options=more)
+        self.postgres.database = "postgres"  # names of databases are the tests' own
         self.password = self.postgres.password
         self.encrypt, self.capture_seconds = encrypt, capture_seconds
         self._child: Child | None = None
@@ -102,7 +103,9 @@ class EmbeddedSQLServer:
             "certificate": str(files[0]), "key": str(files[1]), "capture_seconds": self.capture_seconds,
         }))  # fmt: skip
         claim(self.port)
-        self._child = start("sqlserver", [sys.executable, "-m", "testing.servers.sqlserver.server", str(config)], self.log, cwd=ROOT)
+        self._child = start(
+            "sqlserver", [sys.executable, "-m", "testing.servers.sqlserver.server", str(config)], self.log, cwd=ROOT
+        )
         if not wait_for_port(self.port, START_SECONDS) or not self._child.alive:
             message = f"Embedded SQL Server did not start:\n{self._child.tail()}"
             raise ServerFailed(message)

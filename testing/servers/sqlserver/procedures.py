@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from testing.servers.sqlserver import security
 from testing.servers.sqlserver.cdc import procedures as cdc
@@ -49,11 +49,19 @@ def call(session: Session, statement: Statement, first: int) -> None:
 
 def _argument(session: Session, cursor: Cursor) -> Argument:
     name = ""
-    if cursor.tokens[cursor.at].token_type == TokenType.PARAMETER and cursor.at + 2 < len(cursor.tokens) and cursor.tokens[cursor.at + 2].token_type == TokenType.EQ:
+    if (
+        cursor.tokens[cursor.at].token_type == TokenType.PARAMETER
+        and cursor.at + 2 < len(cursor.tokens)
+        and cursor.tokens[cursor.at + 2].token_type == TokenType.EQ
+    ):
         name = cursor.tokens[cursor.at + 1].text.lower()
         cursor.at += 3
     first = cursor.at
-    while cursor.more and cursor.tokens[cursor.at].token_type != TokenType.COMMA and cursor.word() not in ("OUTPUT", "OUT"):
+    while (
+        cursor.more
+        and cursor.tokens[cursor.at].token_type != TokenType.COMMA
+        and cursor.word() not in ("OUTPUT", "OUT")
+    ):
         cursor.at += 1
     text = cursor.text(first, cursor.at)
     output = ""
@@ -114,7 +122,9 @@ def execute_sql(session: Session, arguments: Sequence[Argument]) -> None:
     wanted = declared(arguments[1].value.text or "") if len(arguments) > 1 else []
     variables = {}
     for at, (name, kind, _) in enumerate(wanted):
-        found = next((one for one in arguments[2:] if f"@{one.name}" == name), None) or (arguments[2 + at] if 2 + at < len(arguments) else None)
+        found = next((one for one in arguments[2:] if f"@{one.name}" == name), None) or (
+            arguments[2 + at] if 2 + at < len(arguments) else None
+        )
         if found is None:
             raise Refusal(8178, f"The parameterized query expects the parameter '{name}', which was not supplied.")
         variables[name] = converted(session, found.value, kind)
@@ -173,8 +183,13 @@ class Prepared:
             raise Refusal(8179, f"Could not find prepared statement with handle {handle}.")
         sql, wanted = self._statements[handle]
         if len(values) < len(wanted):
-            raise Refusal(8178, f"The parameterized query expects the parameter '{wanted[len(values)][0]}', which was not supplied.")
-        variables = {name: converted(session, one.value, kind) for (name, kind, _), one in zip(wanted, values, strict=False)}
+            raise Refusal(
+                8178,
+                f"The parameterized query expects the parameter '{wanted[len(values)][0]}', which was not supplied.",
+            )
+        variables = {
+            name: converted(session, one.value, kind) for (name, kind, _), one in zip(wanted, values, strict=False)
+        }
         session.run(sql, variables, done=tokens.DONE_IN_PROC)
 
 
@@ -186,31 +201,55 @@ Arguments = Mapping[str, str | None]
 
 def _rename(session: Session, arguments: Arguments) -> None:
     """sp_rename of a table or a column ("sp_rename (Transact-SQL)")."""
-    old, new, kind = arguments.get("objname") or "", arguments.get("newname") or "", (arguments.get("objtype") or "OBJECT").upper()
+    old, new, kind = (
+        arguments.get("objname") or "",
+        arguments.get("newname") or "",
+        (arguments.get("objtype") or "OBJECT").upper(),
+    )
     parts = [one[0] for one in session.connection.query("SELECT unnest(ss.name_parts($1::text))", [old])]
     column = parts.pop() if kind == "COLUMN" else ""
     table = session.names.table(*["", "", *parts][-3:])
     if kind == "COLUMN":
         known = table.columns.get(column.lower())
         if known is None:
-            raise Refusal(15248, "Either the parameter @objname is ambiguous or the claimed @objtype (COLUMN) is wrong.", 11)
-        if session.connection.query(f"SELECT FROM ss.captures c JOIN ss.captured_columns USING (instance) WHERE source = {table.oid} AND name = $1::text", [known.name]):
+            raise Refusal(
+                15248, "Either the parameter @objname is ambiguous or the claimed @objtype (COLUMN) is wrong.", 11
+            )
+        if session.connection.query(
+            f"SELECT FROM ss.captures c JOIN ss.captured_columns USING (instance) WHERE source = {table.oid} AND name"
+            " = $1::text",
+            [known.name],
+        ):
             raise Refusal(4928, f"Cannot alter column '{known.name}' because it is 'REPLICATED'.")
         if new.lower() in table.columns:
-            raise Refusal(15335, f"Error: The new name '{new}' is already in use as a COLUMN name and would cause a duplicate that is not permitted.", 11)
+            raise Refusal(
+                15335,
+                f"Error: The new name '{new}' is already in use as a COLUMN name and would cause a duplicate that is"
+                " not permitted.",
+                11,
+            )
         sql = f"ALTER TABLE {table.sql} RENAME COLUMN {quoted(known.name)} TO {quoted(new)}"
     elif kind in ("OBJECT", "TABLE"):
         if (table.schema.lower(), new.lower()) in session.names.tables:
-            raise Refusal(15335, f"Error: The new name '{new}' is already in use as a OBJECT name and would cause a duplicate that is not permitted.", 11)
+            raise Refusal(
+                15335,
+                f"Error: The new name '{new}' is already in use as a OBJECT name and would cause a duplicate that is"
+                " not permitted.",
+                11,
+            )
         sql = f"ALTER TABLE {table.sql} RENAME TO {quoted(new)}"
     else:
         raise Refusal(50000, f"The emulator does not rename a {kind}.")
-    if len(new.encode()) > 63:  # noqa: PLR2004
+    if len(new.encode()) > 63:
         raise Refusal(103, "The identifier is too long for the emulator, which keeps 63 bytes.", 15)
-    session.atomic(lambda: session.connection.execute(sql) and None, writes=False)
+    session.atomic(lambda: session.connection.run(sql), writes=False)
     session.defined()
     session.flush()
-    session.channel.add(tokens.message(15477, "Caution: Changing any part of an object name could break scripts and stored procedures.", level=0))
+    session.channel.add(
+        tokens.message(
+            15477, "Caution: Changing any part of an object name could break scripts and stored procedures.", level=0
+        )
+    )
 
 
 def _describe(session: Session, arguments: Arguments) -> None:
@@ -219,14 +258,27 @@ def _describe(session: Session, arguments: Arguments) -> None:
         raise Refusal(50000, "The emulator keeps descriptions of tables and columns only.")
     table = session.names.table("", arguments.get("level0name") or "", arguments.get("level1name") or "")
     given = arguments.get("level2name")
-    flag(session, table.sql, table.columns[given.lower()].name if given else "", "description", arguments.get("value") or "")
+    flag(
+        session,
+        table.sql,
+        table.columns[given.lower()].name if given else "",
+        "description",
+        arguments.get("value") or "",
+    )
 
 
 def flag(session: Session, table: str, column: str, name: str, value: object) -> None:
     """In the comment of a table, or of a column of it."""
     place = f"'{table.replace(chr(39), chr(39) * 2)}'::regclass"
-    number = f"(SELECT attnum FROM pg_attribute WHERE attrelid = {place} AND attname = '{column.replace(chr(39), chr(39) * 2)}')" if column else "0"
-    rows = session.connection.query(f"SELECT description FROM pg_description WHERE objoid = {place} AND objsubid = {number}")
+    number = (
+        f"(SELECT attnum FROM pg_attribute WHERE attrelid = {place} AND attname ="
+        f" '{column.replace(chr(39), chr(39) * 2)}')"
+        if column
+        else "0"
+    )
+    rows = session.connection.query(
+        f"SELECT description FROM pg_description WHERE objoid = {place} AND objsubid = {number}"
+    )
     flags = json.loads(rows[0][0]) if rows else {}
     flags[name] = value
     text = json.dumps(flags).replace("'", "''")
@@ -242,17 +294,35 @@ def _emulator(session: Session, arguments: Arguments) -> None:
     """
     name, value, on = arguments.get("name"), arguments.get("value") or "", (arguments.get("on") or "1") == "1"
     if name == "habit":
-        session.connection.query("INSERT INTO ss.habits VALUES ($1::text) ON CONFLICT DO NOTHING" if on else "DELETE FROM ss.habits WHERE name = $1::text", [value])
+        session.connection.query(
+            "INSERT INTO ss.habits VALUES ($1::text) ON CONFLICT DO NOTHING"
+            if on
+            else "DELETE FROM ss.habits WHERE name = $1::text",
+            [value],
+        )
     elif name == "agent":
-        session.connection.execute(f"COMMENT ON DATABASE master IS '{json.dumps({} if on else {'agent_stopped': True})}'")
+        session.connection.execute(
+            f"COMMENT ON DATABASE master IS '{json.dumps({} if on else {'agent_stopped': True})}'"
+        )
     elif name == "flag":
-        table = session.names.table(*["", "", *(one[0] for one in session.connection.query("SELECT unnest(ss.name_parts($1::text))", [arguments.get("table") or ""]))][-3:])
+        table = session.names.table(
+            *[
+                "",
+                "",
+                *(
+                    one[0]
+                    for one in session.connection.query(
+                        "SELECT unnest(ss.name_parts($1::text))", [arguments.get("table") or ""]
+                    )
+                ),
+            ][-3:]
+        )
         flag(session, table.sql, arguments.get("column") or "", value, int(arguments.get("on") or "1"))
     else:
         raise Refusal(50000, f"The emulator has no setting {name}.")
 
 
-def _role_member(added: bool) -> Callable[[Session, Arguments], None]:  # noqa: FBT001
+def _role_member(*, added: bool) -> Callable[[Session, Arguments], None]:
     def change(session: Session, arguments: Arguments) -> None:
         security.member(session, arguments.get("rolename") or "", arguments.get("membername") or "", added=added)
 
@@ -260,11 +330,14 @@ def _role_member(added: bool) -> Callable[[Session, Arguments], None]:  # noqa: 
 
 
 PROCEDURES: dict[str, Callable[[Session, Arguments], None]] = {
-    "sp_rename": _rename, "sp_addextendedproperty": _describe, "sp_updateextendedproperty": _describe, "sp_emulator": _emulator, "sp_addrolemember": _role_member(True), "sp_droprolemember": _role_member(False),
+    "sp_rename": _rename, "sp_addextendedproperty": _describe, "sp_updateextendedproperty": _describe,
+    "sp_emulator": _emulator, "sp_addrolemember": _role_member(added=True),
+    "sp_droprolemember": _role_member(added=False),
     "sp_reset_connection": lambda _session, _arguments: None,
 }  # fmt: skip
 _PROPERTY = ("name", "value", "level0type", "level0name", "level1type", "level1name", "level2type", "level2name")
 ORDER = {
-    "sp_rename": ("objname", "newname", "objtype"), "sp_addextendedproperty": _PROPERTY, "sp_updateextendedproperty": _PROPERTY, "sp_emulator": ("name", "value", "on", "table", "column"),
+    "sp_rename": ("objname", "newname", "objtype"), "sp_addextendedproperty": _PROPERTY,
+    "sp_updateextendedproperty": _PROPERTY, "sp_emulator": ("name", "value", "on", "table", "column"),
     "sp_addrolemember": ("rolename", "membername"), "sp_droprolemember": ("rolename", "membername"),
 }  # fmt: skip

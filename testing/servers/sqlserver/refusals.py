@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 CONTINUED = frozenset({2627, 2601, 547, 515, 8115, 220, 2628, 229, 544, 8152})  # they end the statement, not the batch
 ENDS_TRANSACTION = frozenset({1205, 3960, 241, 245, 8114, 242, 8169})
-_UNIQUE = re.compile(r'constraint "(.*)"$')
 
 
 class Refusal(Exception):
@@ -26,33 +25,36 @@ def unknown(what: str) -> Refusal:
 def of_postgres(fields: Mapping[str, str], database: str) -> Refusal:
     """fields: sqlstate, message, detail, table, column, constraint, schema."""
     state, message = fields["sqlstate"], fields["message"]
-    table, column = f"{fields['schema']}.{fields['table']}", fields["column"]
     if state == "TS000":
         return Refusal(int(fields["detail"] or 50000), message)
-    if state == "23505":
-        if fields["constraint"].endswith("\u200b"):
-            return Refusal(2601, f"Cannot insert duplicate key row in object '{table}' with unique index.", 14)
-        return Refusal(
-            2627, f"Violation of PRIMARY KEY or UNIQUE KEY constraint '{fields['constraint']}'. Cannot insert duplicate"
-            f" key in object '{table}'.", 14,
-        )  # fmt: skip
-    if state == "23502":
-        return Refusal(
-            515, f"Cannot insert the value NULL into column '{column}', table '{database}.{table}'; column does not"
-            " allow nulls. INSERT fails.",
-        )  # fmt: skip
-    if state == "42501":
-        name = match[1] if (match := re.search(r"for \w+ (.*)$", message)) else ""
-        return Refusal(
-            229, f"The SELECT permission was denied on the object '{name}', database '{database}', schema 'dbo'.", 14, 5
-        )
-    if state in _NUMBERS:
-        number, text, level = _NUMBERS[state]
-        return Refusal(number, text or message, level)
-    return Refusal(50000, f"The emulator's database refused: {state} {message}")
+    if state not in _NUMBERS:
+        return Refusal(50000, f"The emulator's database refused: {state} {message}")
+    number, text, level = _NUMBERS[state]
+    denied = re.search(r"for \w+ (.*)$", message)
+    named = {**fields, "database": database, "object": denied[1] if denied else ""}
+    return Refusal(number, text.format(**named) or message, level)
 
 
 _NUMBERS: dict[str, tuple[int, str, int]] = {
+    "23505": (
+        2627,
+        (
+            "Violation of PRIMARY KEY or UNIQUE KEY constraint '{constraint}'. Cannot insert duplicate key in object"
+            " '{schema}.{table}'."
+        ),
+        14,
+    ),
+    "23502": (
+        515,
+        (
+            "Cannot insert the value NULL into column '{column}', table '{database}.{schema}.{table}'; column does not"
+            " allow nulls. INSERT fails."
+        ),
+        16,
+    ),
+    "42501": (
+        229, "The SELECT permission was denied on the object '{object}', database '{database}', schema 'dbo'.", 14,
+    ),
     "23503": (547, "The statement conflicted with a FOREIGN KEY constraint.", 16),
     "23514": (547, "The statement conflicted with a CHECK constraint.", 16),
     "22003": (8115, "Arithmetic overflow error converting expression to data type.", 16),
@@ -66,12 +68,20 @@ _NUMBERS: dict[str, tuple[int, str, int]] = {
     "42701": (2705, "Column names in each table must be unique.", 16),
     "42P07": (2714, "There is already an object with that name in the database.", 16),
     "40P01": (
-        1205, "Transaction was deadlocked on lock resources with another process and has been chosen as the deadlock"
-        " victim. Rerun the transaction.", 13,
+        1205,
+        (
+            "Transaction was deadlocked on lock resources with another process and has been chosen as the deadlock"
+            " victim. Rerun the transaction."
+        ),
+        13,
     ),
     "55P03": (1222, "Lock request time out period exceeded.", 16),
     "40001": (
-        3960, "Snapshot isolation transaction aborted due to update conflict. Retry the transaction or change the"
-        " isolation level for the update/delete statement.", 16,
+        3960,
+        (
+            "Snapshot isolation transaction aborted due to update conflict. Retry the transaction or change the"
+            " isolation level for the update/delete statement."
+        ),
+        16,
     ),
 }  # fmt: skip

@@ -71,11 +71,15 @@ def create_user(session: Session, cursor: Cursor) -> None:
     if cursor.take("FOR", "LOGIN") and cursor.name().lower() != name.lower():
         raise unknown("CREATE USER with another name than its login's")
     database = session.connection.database
-    session.connection.execute(f"GRANT CONNECT, TEMPORARY, CREATE ON DATABASE {quoted(database)} TO {quoted(name.lower())}")
+    session.connection.execute(
+        f"GRANT CONNECT, TEMPORARY, CREATE ON DATABASE {quoted(database)} TO {quoted(name.lower())}"
+    )
     if cursor.take("WITH", "DEFAULT_SCHEMA"):
         cursor.at += 1
         schema = cursor.name().replace("'", "''")
-        session.connection.execute(f"ALTER ROLE {quoted(name.lower())} IN DATABASE {quoted(database)} SET tidemark.default_schema = '{schema}'")
+        session.connection.execute(
+            f"ALTER ROLE {quoted(name.lower())} IN DATABASE {quoted(database)} SET tidemark.default_schema = '{schema}'"
+        )
 
 
 def drop_user(session: Session, cursor: Cursor) -> None:
@@ -131,7 +135,9 @@ def grant(session: Session, verb: str, cursor: Cursor) -> None:
             continue  # nothing of Postgres
         schema, on = target
         if schema:
-            session.connection.execute(f"GRANT USAGE ON SCHEMA {quoted(schema)} TO {user}" if word == "GRANT" else "SELECT 1")
+            session.connection.execute(
+                f"GRANT USAGE ON SCHEMA {quoted(schema)} TO {user}" if word == "GRANT" else "SELECT 1"
+            )
         session.connection.execute(f"{word} {name} ON {on} {to} {user}")
 
 

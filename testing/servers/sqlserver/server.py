@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,9 @@ class Server:
         version = self.version(connection.database)
         known = self._flags.get(connection.database)
         if known is None or known[0] != version:
-            rows = connection.query("SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = current_database()")
+            rows = connection.query(
+                "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = current_database()"
+            )
             known = self._flags[connection.database] = (version, json.loads(rows[0][0] or "{}"))
         return known[1]
 
@@ -97,11 +100,23 @@ class Server:
         if (job := self._jobs.pop(name, None)) is not None:
             job.stop()
         with self.admin("postgres") as admin:
-            rows = admin.execute("SELECT datname, oid FROM pg_database WHERE lower(datname) = lower(%s)", (name,)).fetchall()
+            rows = admin.execute(
+                "SELECT datname, oid FROM pg_database WHERE lower(datname) = lower(%s)", (name,)
+            ).fetchall()
             if not rows:
-                raise Refusal(3701, f"Cannot drop the database '{name}', because it does not exist or you do not have permission.", 11)
-            admin.execute("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE database = %s AND active", (rows[0][0],))
-            admin.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s", (rows[0][0],))
+                raise Refusal(
+                    3701,
+                    f"Cannot drop the database '{name}', because it does not exist or you do not have permission.",
+                    11,
+                )
+            admin.execute(
+                "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE database = %s AND active",
+                (rows[0][0],),
+            )
+            admin.execute(
+                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s",
+                (rows[0][0],),
+            )
             admin.execute(sql.SQL("DROP DATABASE {} (FORCE)").format(sql.Identifier(rows[0][0])))
 
     # Running
@@ -122,10 +137,12 @@ class Server:
         while True:
             with suppress(psycopg.Error):
                 with self.admin("postgres") as admin:
-                    rows = admin.execute("SELECT datname FROM pg_database WHERE shobj_description(oid, 'pg_database') LIKE '%\"cdc\"%'").fetchall()
+                    rows = admin.execute(
+                        "SELECT datname FROM pg_database WHERE shobj_description(oid, 'pg_database') LIKE '%\"cdc\"%'"
+                    ).fetchall()
                 wanted = {name for (name,) in rows}
                 for name in wanted - self._jobs.keys():
-                    self._jobs[name] = CaptureJob(name, lambda name=name: self.admin(name), self.config["capture_seconds"])  # type: ignore[misc]
+                    self._jobs[name] = CaptureJob(name, partial(self.admin, name), self.config["capture_seconds"])
                     self._jobs[name].start()
                 for name in self._jobs.keys() - wanted:
                     self._jobs.pop(name).stop()
@@ -193,9 +210,12 @@ class Client:
             connection.named(self.spid, encrypted=self.channel.encrypted)
             session = Session(self.channel, connection, self._around(), self.spid, native)
         except Refusal as refusal:
-            for number, text in ((refusal.number, refusal.message), (18456, f"Login failed for user '{self.login.user}'.")):
-                self.channel.add(tokens.message(number, text, level=14 if number == 18456 else refusal.level))  # noqa: PLR2004
-                if refusal.number == 18456:  # noqa: PLR2004
+            for number, text in (
+                (refusal.number, refusal.message),
+                (18456, f"Login failed for user '{self.login.user}'."),
+            ):
+                self.channel.add(tokens.message(number, text, level=14 if number == 18456 else refusal.level))
+                if refusal.number == 18456:
                     break
             self.channel.add(tokens.done(tokens.FAILED))
             self.channel.end()
@@ -214,7 +234,11 @@ class Client:
         name = postgres_name(self.login.user)
         address = {**self.server.postgres, "user": name, "password": self.login.password}
         with self.server.admin("postgres") as admin:
-            row = admin.execute("SELECT datname FROM pg_database WHERE lower(datname) = lower(%s) AND datname NOT IN ('postgres', 'template0', 'template1')", (database,)).fetchone()
+            row = admin.execute(
+                "SELECT datname FROM pg_database WHERE lower(datname) = lower(%s) AND datname NOT IN ('postgres',"
+                " 'template0', 'template1')",
+                (database,),
+            ).fetchone()
         try:
             if row is None:
                 Connection({**address, "dbname": "master"}).close()
@@ -222,7 +246,9 @@ class Client:
             return Connection({**address, "dbname": row[0]}, self.channel.attention)
         except LoginFailed as failed:
             if "permission denied for database" in str(failed):
-                raise Refusal(4060, f'Cannot open database "{database}" requested by the login. The login failed.', 11) from None
+                raise Refusal(
+                    4060, f'Cannot open database "{database}" requested by the login. The login failed.', 11
+                ) from None
             raise Refusal(18456, f"Login failed for user '{self.login.user}'.", 14) from failed
 
     # Requests
@@ -249,7 +275,13 @@ class Client:
                 for one in calls(_without_headers(payload)):
                     prepared.rpc(session, one)
             except UnknownType as error:
-                session.told(Refusal(8009, f"The incoming tabular data stream (TDS) remote procedure call (RPC) protocol stream is not known here: {error}."))
+                session.told(
+                    Refusal(
+                        8009,
+                        "The incoming tabular data stream (TDS) remote procedure call (RPC) protocol stream is not"
+                        f" known here: {error}.",
+                    )
+                )
             session.finish()
         elif kind == packets.TRANSACTION:
             self._transaction(session, _without_headers(payload))
@@ -260,19 +292,27 @@ class Client:
         """TM_BEGIN_XACT, TM_COMMIT_XACT, TM_ROLLBACK_XACT ([MS-TDS] 2.2.6.9)."""
         (request,) = struct.unpack_from("<H", payload)
         try:
-            if request == 5:  # noqa: PLR2004
-                level = {1: "READ UNCOMMITTED", 2: "READ COMMITTED", 3: "REPEATABLE READ", 4: "SERIALIZABLE", 5: "SNAPSHOT"}.get(payload[2])
+            if request == 5:
+                level = {
+                    1: "READ UNCOMMITTED",
+                    2: "READ COMMITTED",
+                    3: "REPEATABLE READ",
+                    4: "SERIALIZABLE",
+                    5: "SNAPSHOT",
+                }.get(payload[2])
                 session.state.isolation = level or session.state.isolation
                 session.begin()
-            elif request == 7:  # noqa: PLR2004
+            elif request == 7:
                 session.commit()
                 self._again(session, payload, 3 + payload[2])
-            elif request == 8:  # noqa: PLR2004
+            elif request == 8:
                 if session.state.depth:
                     session.rollback()
                 self._again(session, payload, 3 + payload[2])
             else:
-                raise Refusal(3970, f"The transaction manager request {request} is not known to the emulator.")
+                raise Refusal(  # noqa: TRY301
+                    3970, f"The transaction manager request {request} is not known to the emulator."
+                )
         except Refusal as refusal:
             session.told(refusal)
         session.finish()

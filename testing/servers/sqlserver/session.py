@@ -42,11 +42,9 @@ class State:
     identity_insert: str = ""
     implicit: bool = False
     abort: bool = False
-    doomed: bool = False
     error: Refusal | None = None
     no_count: bool = False
     transaction: int = 0
-    wrote: bool = False
     defined: bool = False
     options: dict[str, str] = field(default_factory=dict)
 
@@ -67,7 +65,9 @@ Native = Callable[["Session", Statement], bool]
 class Session:
     """`variables`: types and values of the batch."""
 
-    def __init__(self, channel: Channel, connection: Connection, around: Surroundings, spid: int, native: Native) -> None:
+    def __init__(
+        self, channel: Channel, connection: Connection, around: Surroundings, spid: int, native: Native
+    ) -> None:
         self.channel, self.connection, self.around, self.spid = channel, connection, around, spid
         self.state = State()
         self.variables: dict[str, Value] = {}
@@ -189,9 +189,11 @@ class Session:
     def types(self) -> dict[str, str]:
         """Of the variables there are, the server's own among them."""
         own = {
-            "@@rowcount": "int4", "@@trancount": "int4", "@@spid": "int2", "@@error": "int4", "@@version": "ss.nvarchar(300)",
+            "@@rowcount": "int4", "@@trancount": "int4", "@@spid": "int2", "@@error": "int4",
+            "@@version": "ss.nvarchar(300)",
             "@@servername": "ss.nvarchar(128)", "@@microsoftversion": "int4", "@@language": "ss.nvarchar(128)",
-            "@@dbts": "ss.binary(8)", "@@lock_timeout": "int4", "@@max_precision": "ss.tinyint", "@@fetch_status": "int4", "@@options": "int4",
+            "@@dbts": "ss.binary(8)", "@@lock_timeout": "int4", "@@max_precision": "ss.tinyint",
+            "@@fetch_status": "int4", "@@options": "int4",
         }  # fmt: skip
         return {name: value.type for name, value in self.variables.items()} | own
 
@@ -199,14 +201,16 @@ class Session:
         """Of these variables."""
         return [self.variables[name].text if name in self.variables else self._own(name) for name in wanted]
 
-    def _own(self, name: str) -> str | None:
+    def _own(self, name: str) -> str:
         if name == "@@dbts":
-            return self.connection.query("SELECT '\\x' || encode(int8send(last_value), 'hex') FROM ss.dbts")[0][0]
+            return str(self.connection.query("SELECT '\\x' || encode(int8send(last_value), 'hex') FROM ss.dbts")[0][0])
         return {
             "@@rowcount": str(self.state.row_count), "@@trancount": str(self.state.depth), "@@spid": str(self.spid),
             "@@error": str(self.state.error.number if self.state.error else 0), "@@servername": tokens.SERVER,
-            "@@version": "Microsoft SQL Server 2022 (RTM-CU14) (KB5038325) - 16.0.4135.4 (X64) \n\tDeveloper Edition (64-bit)"
-            " on Linux <X64>", "@@microsoftversion": str(0x10001027), "@@language": "us_english", "@@max_precision": "38",
+            "@@version": "Microsoft SQL Server 2022 (RTM-CU14) (KB5038325) - 16.0.4135.4 (X64) \n\tDeveloper Edition"
+                " (64-bit)"
+            " on Linux <X64>", "@@microsoftversion": str(0x10001027), "@@language": "us_english",
+            "@@max_precision": "38",
             "@@lock_timeout": self.state.options.get("lock_timeout", "-1"), "@@fetch_status": "-1", "@@options": "5496",
         }[name]  # fmt: skip
 
@@ -222,10 +226,14 @@ class Session:
         if self.state.implicit and not self.state.depth:
             self.begin()
         names, types = self.names, self.types()
-        key = (statement.sql, self.state.identity_insert, *sorted((name, kind) for name, kind in types.items() if name in statement.sql.lower()))
+        key = (
+            statement.sql,
+            self.state.identity_insert,
+            *sorted((name, kind) for name, kind in types.items() if name in statement.sql.lower()),
+        )
         if (made := self._translated.get(key)) is None:
             made = Translator(names, types).statement(statement.sql, identity_insert=self.state.identity_insert)
-            if len(self._translated) < _CACHED and len(statement.sql) < 4000:  # noqa: PLR2004
+            if len(self._translated) < _CACHED and len(statement.sql) < 4000:
                 self._translated[key] = made
         if made.writes is not None and made.writes.schema in ("sys", "INFORMATION_SCHEMA"):
             raise Refusal(259, "Ad hoc updates to system catalogs are not allowed.")
@@ -292,8 +300,16 @@ class Session:
                 raise Refusal(50000, f"The emulator does not know the type {result.ftype(at)} of column {name}.")
             page = code_page(collations.get((result.ftable(at), result.ftablecol(at)), ""))
             kind = {"timestamp": "rowversion"}.get(kind, kind)
-            modifier = result.fmod(at) if result.ftype(at) != 25 else -1  # noqa: PLR2004
-            found.append(column("" if name == "?column?" else name, kind, modifier, code_page=page, database=self.connection.database))
+            modifier = result.fmod(at) if result.ftype(at) != 25 else -1
+            found.append(
+                column(
+                    "" if name == "?column?" else name,
+                    kind,
+                    modifier,
+                    code_page=page,
+                    database=self.connection.database,
+                )
+            )
         return found
 
     # Transactions
@@ -303,7 +319,8 @@ class Session:
         if not self.state.depth:
             if self.state.isolation == "SNAPSHOT" and "snapshot" not in self.around.flags(self.connection):
                 raise Refusal(
-                    3952, "Snapshot isolation transaction failed accessing database because snapshot isolation is not allowed in"
+                    3952, "Snapshot isolation transaction failed accessing database because snapshot isolation is not"
+                        " allowed in"
                     f" this database '{self.connection.database}'. Use ALTER DATABASE to allow snapshot isolation.",
                 )  # fmt: skip
             self.connection.execute(f"BEGIN ISOLATION LEVEL {ISOLATION[self.state.isolation]}")
@@ -334,7 +351,9 @@ class Session:
                 self.connection.execute(f'ROLLBACK TO SAVEPOINT "s_{name.lower()}"')
             except Refusal:
                 self.rollback()
-                raise Refusal(6401, f"Cannot roll back {name}. No transaction or savepoint of that name was found.") from None
+                raise Refusal(
+                    6401, f"Cannot roll back {name}. No transaction or savepoint of that name was found."
+                ) from None
             self._names = None
             return
         self.state.depth = 0
@@ -349,7 +368,6 @@ class Session:
         self.connection.execute(f'SAVEPOINT "s_{name.lower()}"')
 
     def _ended(self) -> None:
-        self.state.doomed = False
         if self.state.defined:
             self.state.defined = False
             self.around.changed(self.connection.database)
@@ -409,7 +427,7 @@ class Session:
             elif "TABLOCK" in hints and hints & {"HOLDLOCK", "SERIALIZABLE", "REPEATABLEREAD"}:
                 found.append(_lock(table, "SHARE", held=True))
             elif made.verb in ("select", "union") and not hints & {"NOLOCK", "READUNCOMMITTED", "SNAPSHOT"}:
-                waits = "READCOMMITTEDLOCK" in hints or not versions and self.state.isolation == "READ COMMITTED"
+                waits = "READCOMMITTEDLOCK" in hints or (not versions and self.state.isolation == "READ COMMITTED")
                 if waits and not self.writing(table):
                     found.append(_lock(table, "SHARE"))
         return found
@@ -418,7 +436,10 @@ class Session:
         """Has this transaction a lock of the table that a reader's would go beyond?"""
         if not self.state.depth:
             return False
-        rows = self.connection.query(f"SELECT FROM pg_locks WHERE relation = {table.oid} AND pid = pg_backend_pid() AND mode IN ('RowExclusiveLock', 'ShareLock', 'ExclusiveLock', 'AccessExclusiveLock')")
+        rows = self.connection.query(
+            f"SELECT FROM pg_locks WHERE relation = {table.oid} AND pid = pg_backend_pid() AND mode IN"
+            " ('RowExclusiveLock', 'ShareLock', 'ExclusiveLock', 'AccessExclusiveLock')"
+        )
         return bool(rows)
 
     def returned(self, outputs: Sequence[tuple[Parameter, Value]]) -> None:
@@ -459,7 +480,9 @@ class Session:
         old.close()
         self.flush()
         self.channel.add(tokens.changed(tokens.DATABASE, connection.database, old.database))
-        self.channel.add(tokens.message(5701, f"Changed database context to '{connection.database}'.", level=0, state=2))
+        self.channel.add(
+            tokens.message(5701, f"Changed database context to '{connection.database}'.", level=0, state=2)
+        )
 
 
 def code_page(collation: str) -> str:

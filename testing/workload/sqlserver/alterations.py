@@ -10,7 +10,14 @@ from testing.workload.sqlserver.kinds import MAX, SqlServerKind
 from testing.workload.sqlserver.schemas import changeable, declared
 from testing.workload.sqlserver.spelling import quoted
 
-WIDER = {"tinyint": "smallint", "smallint": "int", "int": "bigint", "real": "float", "smallmoney": "money", "varchar": "nvarchar"}
+WIDER = {
+    "tinyint": "smallint",
+    "smallint": "int",
+    "int": "bigint",
+    "real": "float",
+    "smallmoney": "money",
+    "varchar": "nvarchar",
+}
 
 
 def _with(table: TableModel, column: ColumnModel) -> TableModel:
@@ -84,7 +91,11 @@ def _wider(kind: SqlServerKind) -> SqlServerKind | None:
 def _widen(draft: SchemaDraft, table: TableModel) -> Statements | None:
     if table.indexes:
         return None
-    found = [(c, wide) for c in table.free if changeable(c) and isinstance(c.kind, SqlServerKind) and (wide := _wider(c.kind))]
+    found = [
+        (c, wide)
+        for c in table.free
+        if changeable(c) and isinstance(c.kind, SqlServerKind) and (wide := _wider(c.kind))
+    ]
     if not found:
         return None
     column, kind = draft.pen.choice(found)

@@ -33,7 +33,8 @@ def _update_from(draft: SchemaDraft, table: TableModel) -> Statements | None:
     if other is None or not table.plain:
         return None
     where = f"{_aliased('a', table, draft)} AND {_aliased('b', other, draft)}"
-    return (f"UPDATE a SET {changes.assignments(draft, table)} FROM {table.sql} AS a CROSS JOIN {other.sql} AS b WHERE {where}",)
+    both = f"{table.sql} AS a CROSS JOIN {other.sql} AS b"
+    return (f"UPDATE a SET {changes.assignments(draft, table)} FROM {both} WHERE {where}",)
 
 
 def _delete_from(draft: SchemaDraft, table: TableModel) -> Statements | None:
@@ -46,14 +47,16 @@ def _delete_from(draft: SchemaDraft, table: TableModel) -> Statements | None:
 
 def _aliased(alias: str, table: TableModel, draft: SchemaDraft) -> str:
     condition = changes.aliased(alias, table, draft)
-    cells = [f"{alias}.{table.quoted(c.name)} = {table.numbered(c.number, draft.number(table), c.kind)}" for c in table.columns if c.number]
+    cells = [
+        f"{alias}.{table.quoted(c.name)} = {table.numbered(c.number, draft.number(table), c.kind)}"
+        for c in table.columns
+        if c.number
+    ]
     return condition if cells else "1 = 1"
 
 
 def _shift_keys(draft: SchemaDraft, table: TableModel) -> Statements | None:
-    """Every key takes its neighbour's: in one statement, which checks keys at its end only on a real server; here by way
-    of negatives.
-    """
+    """Every key takes its neighbour's, by way of negatives."""
     ranged = [column for column in table.columns if column.number == "plain"]
     if not ranged or not table.key.columns or table.top > 2 * changes.LARGE:
         return None

@@ -12,7 +12,8 @@ from testing.workload.drivers import LOCK_SECONDS, Connect
 from testing.workload.schemas import Statements
 from testing.workload.workload import AnySession, PostgresSession
 
-_LOST = re.compile(r"Communication link failure|TCP Provider|Login timeout|Connection (?:is|was) (?:closed|broken)|not connected|"
+_LOST = re.compile(r"Communication link failure|TCP Provider|Login timeout|Connection (?:is|was) (?:closed|broken)|not"
+    r" connected|"
     r"Session Provider|forcibly closed|link failure|network", re.IGNORECASE)  # fmt: skip
 _WORDS = re.compile(r"\[SQL Server\]\s*(.{1,60})")
 _NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|\d+")

@@ -17,7 +17,11 @@ STYLES: dict[str, tuple[KeyPart, ...]] = {
     "negative": (KeyPart(_BIG, "negative"),),
     "top": (KeyPart(_BIG, "top"),),
     "repeating": (KeyPart(_INT, "repeat"), KeyPart(_INT)),
-    "repeating date": (KeyPart(SqlServerKind("date"), "day"), KeyPart(SqlServerKind("tinyint"), "repeat"), KeyPart(_INT)),
+    "repeating date": (
+        KeyPart(SqlServerKind("date"), "day"),
+        KeyPart(SqlServerKind("tinyint"), "repeat"),
+        KeyPart(_INT),
+    ),
     "bit first": (KeyPart(SqlServerKind("bit"), "even"), KeyPart(_INT)),
     "text first": (KeyPart(SqlServerKind("nvarchar", 20), "letter"), KeyPart(_INT)),
     "text": (KeyPart(SqlServerKind("nvarchar", 40), "text"),),

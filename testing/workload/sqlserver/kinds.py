@@ -9,18 +9,49 @@ from testing.workload import kinds
 from testing.workload.rng_literals import Pen
 from testing.workload.sqlserver.spelling import text
 
-INTEGERS = {"tinyint": (0, 255), "smallint": (-(2**15), 2**15 - 1), "int": (-(2**31), 2**31 - 1), "bigint": (-(2**63), 2**63 - 1)}
+INTEGERS = {
+    "tinyint": (0, 255),
+    "smallint": (-(2**15), 2**15 - 1),
+    "int": (-(2**31), 2**31 - 1),
+    "bigint": (-(2**63), 2**63 - 1),
+}
 CHARACTERS = ("char", "varchar", "nchar", "nvarchar", "text", "ntext")
 BINARIES = ("binary", "varbinary", "image")
 OLD_LOBS = ("text", "ntext", "image")
 UNORDERED = (*OLD_LOBS, "xml", "geography", "geometry")
 MAX = -1
 COLLATIONS = (
-    "", "", "", "Latin1_General_CS_AS", "Latin1_General_BIN2", "Latin1_General_100_CI_AS_SC_UTF8", "Cyrillic_General_CI_AS",
+    "", "", "", "Latin1_General_CS_AS", "Latin1_General_BIN2", "Latin1_General_100_CI_AS_SC_UTF8",
+    "Cyrillic_General_CI_AS",
 )  # fmt: skip
 _LATIN, _CYRILLIC, _WIDE = "aZé ß€", "aZ жЯ", "aZé ЖЯ表\U0001f388İ"
-_ODD = ("", " ", "a", "A", "a ", "NULL", "0", "it's", "tab\tline\r\nend", "back\\slash", "%s %", '"x"', "[x]", "--", "\x01\x7f")
-_FLOATS = ("0", "-0.0", "1.7976931348623157e308", "-1.7976931348623157e308", "2.2250738585072014e-308", "0.1", "1e16", "1e-7")
+_ODD = (
+    "",
+    " ",
+    "a",
+    "A",
+    "a ",
+    "NULL",
+    "0",
+    "it's",
+    "tab\tline\r\nend",
+    "back\\slash",
+    "%s %",
+    '"x"',
+    "[x]",
+    "--",
+    "\x01\x7f",
+)
+_FLOATS = (
+    "0",
+    "-0.0",
+    "1.7976931348623157e308",
+    "-1.7976931348623157e308",
+    "2.2250738585072014e-308",
+    "0.1",
+    "1e16",
+    "1e-7",
+)
 _REALS = ("0", "3.40282e38", "-3.40282e38", "1.17549435e-38", "16777217", "0.1e0")
 
 
@@ -96,7 +127,17 @@ def _decimal(kind: SqlServerKind, pen: Pen) -> str:
 
 
 def _date(_: SqlServerKind, pen: Pen) -> str:
-    return text(pen.choice(("0001-01-01", "9999-12-31", "1582-10-10", "1900-01-01", f"20{pen.randint(10, 29)}-02-{pen.randint(1, 28):02d}")))
+    return text(
+        pen.choice(
+            (
+                "0001-01-01",
+                "9999-12-31",
+                "1582-10-10",
+                "1900-01-01",
+                f"20{pen.randint(10, 29)}-02-{pen.randint(1, 28):02d}",
+            )
+        )
+    )
 
 
 def _clock(pen: Pen, digits: int) -> str:
@@ -119,7 +160,9 @@ def _datetime(_: SqlServerKind, pen: Pen) -> str:
 
 
 def _small(_: SqlServerKind, pen: Pen) -> str:
-    return text(f"{pen.choice(('1900-01-01', '2079-06-06', '2024-02-29'))} {pen.randrange(23):02d}:{pen.randrange(60):02d}")
+    return text(
+        f"{pen.choice(('1900-01-01', '2079-06-06', '2024-02-29'))} {pen.randrange(23):02d}:{pen.randrange(60):02d}"
+    )
 
 
 def _offset(kind: SqlServerKind, pen: Pen) -> str:
@@ -142,9 +185,12 @@ def _money(low: int) -> Callable[[SqlServerKind, Pen], str]:
 
 
 _VALUES: dict[str, Callable[[SqlServerKind, Pen], str]] = {
-    "bit": lambda _, pen: pen.choice("01"), "decimal": _decimal, "money": _money(-(2**63)), "smallmoney": _money(-(2**31)),
-    "float": lambda _, pen: pen.choice((*_FLOATS, repr(pen.uniform(-1e6, 1e6)))), "real": lambda _, pen: pen.choice((*_REALS, str(pen.randint(-99, 99)))),
-    "date": _date, "time": _time, "datetime2": _datetime2, "datetime": _datetime, "smalldatetime": _small, "datetimeoffset": _offset, "uniqueidentifier": _guid,
+    "bit": lambda _, pen: pen.choice("01"), "decimal": _decimal, "money": _money(-(2**63)),
+    "smallmoney": _money(-(2**31)),
+    "float": lambda _, pen: pen.choice((*_FLOATS, repr(pen.uniform(-1e6, 1e6)))), "real": lambda _,
+    pen: pen.choice((*_REALS, str(pen.randint(-99, 99)))),
+    "date": _date, "time": _time, "datetime2": _datetime2, "datetime": _datetime, "smalldatetime": _small,
+    "datetimeoffset": _offset, "uniqueidentifier": _guid,
     "xml": lambda _, pen: text(pen.choice(("<a/>", "<a>b</a>", '<a b="1">ж</a>', f"<r>{pen.randint(0, 999)}</r>"))),
     "hierarchyid": lambda _, pen: f"CAST('/{pen.randint(0, 15)}/{pen.randint(0, 7)}/' AS hierarchyid)",
     "geography": lambda _, pen: f"geography::Point({pen.randint(-80, 80)}.5, {pen.randint(-170, 170)}.25, 4326)",
@@ -154,8 +200,10 @@ _VALUES: dict[str, Callable[[SqlServerKind, Pen], str]] = {
 
 def any_kind(pen: Pen) -> SqlServerKind:
     """Any type, with any size."""
-    name = pen.choice((*INTEGERS, "int", "bit", "decimal", "decimal", "money", "smallmoney", "float", "real", "date", "time", "datetime2", "datetime2", "datetime",
-        "smalldatetime", "datetimeoffset", "uniqueidentifier", "xml", "hierarchyid", "geography", "geometry", "char", "nchar", "varchar", "varchar", "nvarchar", "nvarchar",
+    name = pen.choice((*INTEGERS, "int", "bit", "decimal", "decimal", "money", "smallmoney", "float", "real", "date",
+    "time", "datetime2", "datetime2", "datetime",
+        "smalldatetime", "datetimeoffset", "uniqueidentifier", "xml", "hierarchyid", "geography", "geometry", "char",
+        "nchar", "varchar", "varchar", "nvarchar", "nvarchar",
         "binary", "varbinary", *OLD_LOBS))  # fmt: skip
     if name == "decimal":
         size = pen.choice((1, 9, 10, 18, 19, 28, 38, pen.randint(1, 38)))

@@ -14,8 +14,10 @@ from testing.workload.sqlserver.kinds import MAX, SqlServerKind, any_kind
 from testing.workload.sqlserver.spelling import quoted
 
 ODD_NAMES = (
-    "order", "select", "Table", "group", "a b", "dot.ted", 'quote"d', "quo'te", "back`tick", "per%s", "semi;colon", "--dash", "/*x*/", "MixedCase", "1st", "$dollar",
-    "slash/ed", "back\\slash", "com,ma", "(paren", "a=b", "user", "values", "x" * 30, "ünïcode", "größe", "имя", "表", "名前", "brack]et", "[open",
+    "order", "select", "Table", "group", "a b", "dot.ted", 'quote"d', "quo'te", "back`tick", "per%s", "semi;colon",
+    "--dash", "/*x*/", "MixedCase", "1st", "$dollar",
+    "slash/ed", "back\\slash", "com,ma", "(paren", "a=b", "user", "values", "x" * 30, "ünïcode", "größe", "имя", "表",
+    "名前", "brack]et", "[open",
 )  # fmt: skip
 
 
@@ -83,7 +85,11 @@ class SchemaMaker(schemas.SchemaMaker):
         if not bases:
             return None
         base = quoted(pen.choice(bases).name)
-        return ColumnModel(self.name("g", odd=0.2), SqlServerKind("bigint"), generated=f"AS (CAST({base} AS bigint) + 7){pen.choice(('', ' PERSISTED'))}")
+        return ColumnModel(
+            self.name("g", odd=0.2),
+            SqlServerKind("bigint"),
+            generated=f"AS (CAST({base} AS bigint) + 7){pen.choice(('', ' PERSISTED'))}",
+        )
 
     def model(self, name: str, columns: tuple[ColumnModel, ...], key: KeyModel) -> TableModel:
         return TableModel(name, columns, key)

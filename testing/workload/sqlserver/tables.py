@@ -47,12 +47,18 @@ def _rename_and_back(draft: SchemaDraft, table: TableModel) -> Statements | None
     if _referred(draft, table):
         return None
     aside = replace(table, name=draft.maker.name("t"))
-    return (_renamed(table, aside.name), inserted(draft, table, 2).replace(table.sql, aside.sql, 1), _renamed(aside, table.name))
+    return (
+        _renamed(table, aside.name),
+        inserted(draft, table, 2).replace(table.sql, aside.sql, 1),
+        _renamed(aside, table.name),
+    )
 
 
 def _swap(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Two tables change names in one transaction."""
-    others = [one for one in draft.tables.values() if one.name != table.name and not (one.refused or _referred(draft, one))]
+    others = [
+        one for one in draft.tables.values() if one.name != table.name and not (one.refused or _referred(draft, one))
+    ]
     if not others or _referred(draft, table):
         return None
     other = draft.pen.choice(others)

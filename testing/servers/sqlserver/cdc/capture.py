@@ -100,14 +100,16 @@ class CaptureJob(threading.Thread):
     def _scan(self, connection: psycopg.Connection[Any]) -> bool:
         """Is there more?"""
         running = connection.execute(
-            "SELECT j.running AND NOT ss.database_flags((SELECT oid FROM pg_database WHERE datname = 'master')) ? 'agent_stopped'"
+            "SELECT j.running AND NOT ss.database_flags((SELECT oid FROM pg_database WHERE datname = 'master')) ?"
+            " 'agent_stopped'"
             " FROM ss.jobs j WHERE j.kind = 'capture'"
         ).fetchone()  # fmt: skip
         if running is None or not running[0]:
             return False
         slot = slot_name(connection)
         rows = connection.execute(
-            "SELECT lsn::text, data FROM pg_logical_slot_peek_binary_changes(%s, NULL, %s, 'proto_version', '1', 'publication_names', 'cdc', 'messages', 'true')",
+            "SELECT lsn::text, data FROM pg_logical_slot_peek_binary_changes(%s, NULL, %s, 'proto_version', '1',"
+            " 'publication_names', 'cdc', 'messages', 'true')",
             (slot, AT_ONCE),
         ).fetchall()
         if not rows:
@@ -131,13 +133,16 @@ class CaptureJob(threading.Thread):
         if time.monotonic() - self._marked > IDLE_SECONDS:
             self._marked = time.monotonic()
             connection.execute(
-                "INSERT INTO cdc.lsn_time_mapping SELECT ss.lsn(pg_current_wal_insert_lsn()), ss.getdate(), ss.getdate(), '\\x00'::bytea ON CONFLICT DO NOTHING"
+                "INSERT INTO cdc.lsn_time_mapping SELECT ss.lsn(pg_current_wal_insert_lsn()), ss.getdate(),"
+                " ss.getdate(), '\\x00'::bytea ON CONFLICT DO NOTHING"
             )
 
 
 def slot_name(connection: psycopg.Connection[Any]) -> str:
     """Of the connection's database."""
-    return f"cdc_{(connection.execute('SELECT oid FROM pg_database WHERE datname = current_database()').fetchone() or (0,))[0]}"
+    row = connection.execute("SELECT oid FROM pg_database WHERE datname = current_database()").fetchone()
+    assert row is not None
+    return f"cdc_{row[0]}"
 
 
 class Writer:
@@ -166,7 +171,8 @@ class Writer:
         if touched:
             times = moment(one.committed)
             self._connection.execute(
-                "INSERT INTO cdc.lsn_time_mapping VALUES (%b::bytea, %s::int8::ss.datetime, %s::int8::ss.datetime, %b::bytea, %b::bytea) ON CONFLICT DO NOTHING",
+                "INSERT INTO cdc.lsn_time_mapping VALUES (%b::bytea, %s::int8::ss.datetime, %s::int8::ss.datetime,"
+                " %b::bytea, %b::bytea) ON CONFLICT DO NOTHING",
                 (lsn, times, times, one.xid.to_bytes(6, "big"), lsn),
             )
 
@@ -206,14 +212,16 @@ class Writer:
             return True
         mask = sum(1 << at for at, (before, after) in enumerate(zip(old, new, strict=True)) if before != after)
         before = [
-            None if one.kind in _OLD_LOBS or one.large and not mask >> at & 1 else value
+            None if one.kind in _OLD_LOBS or (one.large and not mask >> at & 1) else value
             for at, (one, value) in enumerate(zip(instance.columns, old, strict=True))
         ]
         self._row(instance, lsn, sequence, 3, mask, before, command)
         self._row(instance, lsn, sequence, 4, mask, new, command)
         return True
 
-    def _row(self, instance: Instance, lsn: bytes, sequence: bytes, operation: int, mask: int, values: Row, command: int) -> None:
+    def _row(
+        self, instance: Instance, lsn: bytes, sequence: bytes, operation: int, mask: int, values: Row, command: int
+    ) -> None:
         size = max(1, (len(instance.columns) + 7) // 8)
         head = [_hex(lsn), None, _hex(sequence), str(operation), _hex(mask.to_bytes(size, "big"))]
         self._rows.setdefault(instance.table, []).append([*head, *values, str(command)])
@@ -236,7 +244,8 @@ class Writer:
                 if column.name in told.get("drop", ()) and not column.gone:
                     column.gone = True
                     self._connection.execute(
-                        "UPDATE ss.captured_columns SET gone = true WHERE instance = %s AND name = %s", (instance.name, column.name)
+                        "UPDATE ss.captured_columns SET gone = true WHERE instance = %s AND name = %s",
+                        (instance.name, column.name),
                     )
             required = 0
             for name, kind in told.get("retype", {}).items():
@@ -256,7 +265,10 @@ class Writer:
         made = functions(instance.name, [one.name for one in instance.columns])
         for statement in made[:2]:  # they go first
             self._connection.execute(statement)
-        self._connection.execute(f"ALTER TABLE {instance.table} ALTER COLUMN {column} TYPE {kind} USING {column}::{kind.partition(' COLLATE')[0]}")
+        self._connection.execute(
+            f"ALTER TABLE {instance.table} ALTER COLUMN {column} TYPE {kind} USING"
+            f" {column}::{kind.partition(' COLLATE')[0]}"
+        )
         for statement in made[2:]:
             self._connection.execute(statement)
 
@@ -290,18 +302,21 @@ def instances(connection: psycopg.Connection[Any]) -> dict[int, list[Instance]]:
     """By source table."""
     found: dict[str, Instance] = {}
     for name, table, change_table, source, start in connection.execute(
-        "SELECT c.instance, format('%I.%I', n.nspname, t.relname), c.change_table::int8, c.source::int8, c.start_lsn FROM ss.captures c JOIN pg_class t ON t.oid = c.change_table"
+        "SELECT c.instance, format('%I.%I', n.nspname, t.relname), c.change_table::int8, c.source::int8, c.start_lsn"
+        " FROM ss.captures c JOIN pg_class t ON t.oid = c.change_table"
         " JOIN pg_namespace n ON n.oid = t.relnamespace"
     ).fetchall():  # fmt: skip
         found[name] = Instance(name, table, change_table, source, bytes(start))
     for instance, name, kind, modifier, gone in connection.execute(
-        "SELECT c.instance, c.name, k.name, a.atttypmod, c.gone FROM ss.captured_columns c JOIN ss.captures s USING (instance) JOIN pg_attribute a ON a.attrelid = s.change_table AND a.attname = c.name"
+        "SELECT c.instance, c.name, k.name, a.atttypmod, c.gone FROM ss.captured_columns c JOIN ss.captures s USING"
+        " (instance) JOIN pg_attribute a ON a.attrelid = s.change_table AND a.attname = c.name"
         " JOIN ss.kinds k ON k.type = a.atttypid ORDER BY c.instance, c.ordinal"
     ).fetchall():  # fmt: skip
         large = kind in ("varchar", "nvarchar", "varbinary") and modifier < 0
         found[instance].columns.append(Captured(name, kind, large, gone))
     for source, name in connection.execute(
-        "SELECT i.indrelid::int8, a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) WHERE i.indisprimary AND i.indrelid IN (SELECT source FROM ss.captures)"
+        "SELECT i.indrelid::int8, a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND"
+        " a.attnum = ANY (i.indkey) WHERE i.indisprimary AND i.indrelid IN (SELECT source FROM ss.captures)"
     ).fetchall():  # fmt: skip
         for one in found.values():
             if one.source == source:

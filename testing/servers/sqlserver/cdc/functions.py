@@ -15,11 +15,16 @@ def functions(instance: str, columns: Sequence[str]) -> list[str]:
     row, function = f"ss.{quoted(instance + '_row')}", f"cdc.{quoted('fn_cdc_get_all_changes_' + instance)}"
     listed = ", ".join(f"t.{quoted(name)}" for name in (*HEAD, *columns))
     arguments = 'ss."varbinary", ss."varbinary", text'
+    lsn, operation = 't."__$start_lsn"::bytea', 't."__$operation"'
+    body = (
+        f"SELECT {listed} FROM {table} t"
+        f" WHERE ss.check_range('{text}', $1::bytea, $2::bytea, $3, ARRAY['all', 'all update old'])"
+        f" AND {lsn} BETWEEN $1::bytea AND $2::bytea AND ({operation} <> 3 OR lower(btrim($3)) = 'all update old')"
+    )
+    how = f"RETURNS SETOF {row} STABLE SECURITY DEFINER LANGUAGE sql"
     return [
         f"DROP FUNCTION IF EXISTS {function}",
         f"DROP VIEW IF EXISTS {row}",
         f"CREATE VIEW {row} AS SELECT {listed} FROM {table} t",
-        f"CREATE FUNCTION {function}({arguments}) RETURNS SETOF {row} STABLE SECURITY DEFINER LANGUAGE sql AS $f$"
-        f" SELECT {listed} FROM {table} t WHERE ss.check_range('{text}', $1::bytea, $2::bytea, $3, ARRAY['all', 'all update old'])"
-        " AND t.\"__$start_lsn\"::bytea BETWEEN $1::bytea AND $2::bytea AND (t.\"__$operation\" <> 3 OR lower(btrim($3)) = 'all update old') $f$",
+        f"CREATE FUNCTION {function}({arguments}) {how} AS $f$ {body} $f$",
     ]

@@ -35,18 +35,27 @@ class Connection:
     def __init__(self, address: Mapping[str, Any], cancelled: Waiting | None = None) -> None:
         """LoginFailed."""
         parts = {**address, "application_name": "sqlserver", "client_encoding": "UTF8"}
-        given = " ".join("{}='{}'".format(name, str(value).replace("\\", "\\\\").replace("'", "\\'")) for name, value in parts.items())
+        given = " ".join(
+            "{}='{}'".format(name, str(value).replace("\\", "\\\\").replace("'", "\\'"))
+            for name, value in parts.items()
+        )
         self._conn = pq.PGconn.connect(given.encode())
         self.database = str(address["dbname"])
         self._cancelled = cancelled
         if self._conn.status != pq.ConnStatus.OK:
             message = self._conn.error_message.decode(errors="replace")
             raise LoginFailed(message)
-        self.execute("SET search_path = pg_catalog, ss; SET plan_cache_mode = force_custom_plan; SET jit = off; SET bytea_output = hex; SET DateStyle = ISO; SET extra_float_digits = 1; SET check_function_bodies = off")
+        self.execute(
+            "SET search_path = pg_catalog, ss; SET plan_cache_mode = force_custom_plan; SET jit = off; SET"
+            " bytea_output = hex; SET DateStyle = ISO; SET extra_float_digits = 1; SET check_function_bodies = off"
+        )
 
     def named(self, spid: int, *, encrypted: bool) -> None:
         """For the views of sessions."""
-        self.execute(f"SET application_name = 'sqlserver {spid}'; SET tidemark.spid = {spid}; SET tidemark.encrypted = '{'TRUE' if encrypted else 'FALSE'}'")
+        self.execute(
+            f"SET application_name = 'sqlserver {spid}'; SET tidemark.spid = {spid}; SET tidemark.encrypted ="
+            f" '{'TRUE' if encrypted else 'FALSE'}'"
+        )
 
     @property
     def in_transaction(self) -> bool:
@@ -66,6 +75,10 @@ class Connection:
         for result in self._results():
             count = result.command_tuples or 0
         return count
+
+    def run(self, sql: str) -> None:
+        """As `execute`, without the count."""
+        self.execute(sql)
 
     def query(self, sql: str, values: Sequence[str | None] = ()) -> list[list[Any]]:
         """Rows as texts.  Refusal, Cancelled."""
@@ -88,7 +101,11 @@ class Connection:
         failure: Exception | None = None
         try:
             while (result := self._next()) is not None:
-                if result.status in (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE, pq.ExecStatus.NONFATAL_ERROR):
+                if result.status in (
+                    pq.ExecStatus.FATAL_ERROR,
+                    pq.ExecStatus.BAD_RESPONSE,
+                    pq.ExecStatus.NONFATAL_ERROR,
+                ):
                     failure = failure or self._failure(result)
                 elif failure is None:
                     yield result

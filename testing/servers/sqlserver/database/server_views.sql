@@ -68,7 +68,7 @@ CREATE VIEW sys.database_recovery_status AS SELECT ss.db_id() AS database_id, md
     FROM pg_control_system() s;
 CREATE VIEW sys.dm_exec_connections AS SELECT current_setting('tidemark.spid', true)::int4 AS session_id, coalesce(current_setting('tidemark.encrypted', true), 'FALSE')::ss.nvarchar(40) AS encrypt_option,
     'TCP'::ss.nvarchar(40) AS net_transport, 'SQL'::ss.nvarchar(40) AS auth_scheme;
-CREATE VIEW sys.dm_exec_sessions AS SELECT substr(a.application_name, 11)::int4 AS session_id, 'emulated'::ss.nvarchar(128) AS program_name, a.usename::ss.nvarchar(128) AS login_name,
+CREATE VIEW sys.dm_exec_sessions AS SELECT substr(a.application_name, 11)::int4 AS session_id, 'emulated'::ss.nvarchar(128) COLLATE ss."SQL_Latin1_General_CP1_CI_AS" AS program_name, a.usename::ss.nvarchar(128) COLLATE ss."SQL_Latin1_General_CP1_CI_AS" AS login_name,
     (CASE a.state WHEN 'active' THEN 'running' ELSE 'sleeping' END)::ss.nvarchar(30) AS status FROM pg_stat_activity a WHERE a.application_name ~ '^sqlserver \d+$';
 CREATE VIEW sys.dm_exec_requests AS SELECT s.session_id, s.status, ss.db_id() AS database_id FROM sys.dm_exec_sessions s WHERE s.status::text = 'running';
 CREATE VIEW sys.dm_cdc_log_scan_sessions AS SELECT 1 AS session_id, ss.getdate() AS start_time, ss.getdate() AS end_time, 0 AS error_count, 0::int8 AS latency, 1 AS empty_scan_count WHERE false;

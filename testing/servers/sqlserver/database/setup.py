@@ -23,14 +23,14 @@ def prepare(connect: Connect) -> None:
     digest = hashlib.sha256("".join(statements).encode()).hexdigest()[:16]
     with connect("postgres") as admin:
         rows = admin.execute("SELECT datname FROM pg_database WHERE datname IN ('model', 'master')").fetchall()
-        if len(rows) == 2:  # noqa: PLR2004
+        if len(rows) == 2:
             return
         for (name,) in rows:
             admin.execute(f"DROP DATABASE {name}")
         admin.execute("CREATE DATABASE model TEMPLATE template0")
     with connect(MODEL) as model:
         for one in statements:
-            model.execute(one)  # type: ignore[call-overload]
+            model.execute(one)
     with connect("postgres") as admin:
         admin.execute("CREATE DATABASE master TEMPLATE model")
-        admin.execute(f"COMMENT ON DATABASE model IS '{{\"digest\": \"{digest}\"}}'")
+        admin.execute(f'COMMENT ON DATABASE model IS \'{{"digest": "{digest}"}}\'')

@@ -35,6 +35,7 @@ def _base(name: str, like: str, functions: str, *, modifier: str = "", collatabl
     receives = "internal, oid, int4" if three else "internal"
     underscore = "_" if functions in ("uuid", "numeric") else ""
     modifiers = f", TYPMOD_IN = {modifier}typmodin, TYPMOD_OUT = {modifier}typmodout" if modifier else ""
+    collated = ", COLLATABLE = true, CATEGORY = 'S'" if collatable else ""
     return f"""
         CREATE TYPE {kind};
         CREATE FUNCTION ss."{name}_in"({reads}) RETURNS {kind} {INTERNAL} AS '{functions}{underscore}in';
@@ -42,7 +43,7 @@ def _base(name: str, like: str, functions: str, *, modifier: str = "", collatabl
         CREATE FUNCTION ss."{name}_recv"({receives}) RETURNS {kind} {INTERNAL} AS '{functions}{underscore}recv';
         CREATE FUNCTION ss."{name}_send"({kind}) RETURNS bytea {INTERNAL} AS '{functions}{underscore}send';
         CREATE TYPE {kind} (INPUT = ss."{name}_in", OUTPUT = ss."{name}_out", RECEIVE = ss."{name}_recv",
-            SEND = ss."{name}_send", LIKE = {like}{modifiers}{", COLLATABLE = true, CATEGORY = 'S'" if collatable else ""});
+            SEND = ss."{name}_send", LIKE = {like}{modifiers}{collated});
     """
 
 
@@ -58,7 +59,7 @@ def _compared(name: str, pattern: str, compare: str, hashed: str = "") -> str:
                 RESTRICT = {"neqsel" if sign == "<>" else "eqsel" if sign == "=" else "scalarltsel"}{joined});
         """)
     made.append(
-        f'CREATE FUNCTION ss."{name}_cmp"({kind}, {kind}) RETURNS int4 {INTERNAL} AS \'{compare}\';' + _family(name)
+        f"CREATE FUNCTION ss.\"{name}_cmp\"({kind}, {kind}) RETURNS int4 {INTERNAL} AS '{compare}';" + _family(name)
     )
     if hashed:
         made.append(f"""
@@ -99,8 +100,12 @@ def _characters() -> str:
         functions = {"varchar": "varchar", "nvarchar": "varchar", "char": "bpchar", "nchar": "bpchar"}.get(name, "text")
         modifier = "" if functions == "text" else functions
         made += _base(name, "text", functions, modifier=modifier, collatable=True)
-        made += _compared(name, "bpchar{}", "bpcharcmp", "hashbpchar") + _extremes(name, "bpchar_larger", "bpchar_smaller")
-        made += _binary_cast(f'ss."{name}"', "pg_catalog.text") + _binary_cast("pg_catalog.text", f'ss."{name}"', "ASSIGNMENT")
+        made += _compared(name, "bpchar{}", "bpcharcmp", "hashbpchar") + _extremes(
+            name, "bpchar_larger", "bpchar_smaller"
+        )
+        made += _binary_cast(f'ss."{name}"', "pg_catalog.text") + _binary_cast(
+            "pg_catalog.text", f'ss."{name}"', "ASSIGNMENT"
+        )
         if modifier:
             kind = f'ss."{name}"'
             made += f"""

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from testing.servers.sqlserver.language.dialect import tokens
 from testing.servers.sqlserver.refusals import Refusal
 
 STARTS = frozenset({
-    "SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "EXEC", "EXECUTE", "DECLARE", "SET", "IF", "BEGIN", "COMMIT", "ROLLBACK",
-    "SAVE", "CREATE", "ALTER", "DROP", "TRUNCATE", "USE", "GRANT", "REVOKE", "DENY", "PRINT", "WAITFOR", "RAISERROR", "THROW",
+    "SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "EXEC", "EXECUTE", "DECLARE", "SET", "IF", "BEGIN", "COMMIT",
+    "ROLLBACK",
+    "SAVE", "CREATE", "ALTER", "DROP", "TRUNCATE", "USE", "GRANT", "REVOKE", "DENY", "PRINT", "WAITFOR", "RAISERROR",
+    "THROW",
     "RETURN", "WHILE", "KILL", "DBCC", "CHECKPOINT", "BREAK", "CONTINUE", "END", "ELSE",
 })  # fmt: skip
 _PERMISSIONS = frozenset({"GRANT", "REVOKE", "DENY"})
@@ -89,7 +91,7 @@ class _Parser:
 
     def block(self, ends: tuple[str, ...]) -> Block:
         """Until one of these words, or the batch's end."""
-        nodes = []
+        nodes: list[Node] = []
         while True:
             self._semicolons()
             if self.at >= len(self.tokens) or self._word() in ends:
@@ -155,7 +157,9 @@ class _Parser:
 
     def _statement(self) -> Statement:
         first, kind = self.at, self._word()
-        if kind == "CREATE" and any(self._word(ahead) in ("VIEW", "TRIGGER", "PROCEDURE", "PROC", "FUNCTION") for ahead in (1, 3)):
+        if kind == "CREATE" and any(
+            self._word(ahead) in ("VIEW", "TRIGGER", "PROCEDURE", "PROC", "FUNCTION") for ahead in (1, 3)
+        ):
             self.at = len(self.tokens)
             return Statement(self._text(first), tuple(self.tokens[first:]))
         depth = cases = 0
@@ -178,7 +182,7 @@ class _Parser:
             self.at += 1
         return Statement(self._text(first), tuple(self.tokens[first : self.at]))
 
-    def _goes_on(self, kind: str, found: str, seen: set[str]) -> bool:  # noqa: PLR0911
+    def _goes_on(self, kind: str, found: str, seen: set[str]) -> bool:
         """Does a word that begins statements belong to this one?"""
         before, after = self._word(-1), self._word(1)
         if kind == "MERGE":
@@ -188,16 +192,32 @@ class _Parser:
         if kind in _PERMISSIONS:
             return "TO" not in seen and "FROM" not in seen
         if found == "IF":
-            return before in ("TABLE", "COLUMN", "CONSTRAINT", "VIEW", "SCHEMA", "DATABASE", "INDEX", "USER", "ROLE") and after == "EXISTS"
+            return (
+                before in ("TABLE", "COLUMN", "CONSTRAINT", "VIEW", "SCHEMA", "DATABASE", "INDEX", "USER", "ROLE")
+                and after == "EXISTS"
+            )
         if found in ("EXEC", "EXECUTE"):
             return kind == "INSERT" and not seen & {"VALUES", "SELECT"} and bool(seen)
         if kind == "WITH":
-            return found in _QUERIES and not seen & _QUERIES or found == "SELECT" and "INSERT" in seen and "SELECT" not in seen or found == "SET" and "UPDATE" in seen
+            return (
+                (found in _QUERIES and not seen & _QUERIES)
+                or (found == "SELECT" and "INSERT" in seen and "SELECT" not in seen)
+                or (found == "SET" and "UPDATE" in seen)
+            )
         if kind == "INSERT":
             return found == "SELECT" and not seen & {"SELECT", "VALUES", "EXEC"}
         if kind == "UPDATE":
             return found == "SET" and "SET" not in seen
         if kind in ("CREATE", "ALTER"):
-            return found == "SET" or before == "ON" and found in ("UPDATE", "DELETE") or found in ("ALTER", "DROP") and kind == "ALTER" and after in ("COLUMN", "CONSTRAINT") or (
-                kind == "ALTER" and found == "DROP" and before not in ("", ) and self.tokens[self.at - 2].text.upper() in ("TABLE", ".", "ROLE"))
+            return (
+                found == "SET"
+                or (before == "ON" and found in ("UPDATE", "DELETE"))
+                or (found in ("ALTER", "DROP") and kind == "ALTER" and after in ("COLUMN", "CONSTRAINT"))
+                or (
+                    kind == "ALTER"
+                    and found == "DROP"
+                    and before != ""
+                    and self.tokens[self.at - 2].text.upper() in ("TABLE", ".", "ROLE")
+                )
+            )
         return kind == "DECLARE" and found == "SELECT" and before == "FOR"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.tsql import TSQL
-from sqlglot.tokens import Token, TokenType
+from sqlglot.parsers.tsql import TSQLParser
+from sqlglot.tokenizer_core import Token, TokenType
 
 from testing.servers.sqlserver.refusals import Refusal
 
@@ -41,35 +42,37 @@ def postgres_type(name: str, arguments: list[str], *, declared: bool = False) ->
         return f'ss."{known}"({size})'
     if known in _SCALED:
         scale = int(arguments[0]) if arguments else 7
-        if not 0 <= scale <= 7:  # noqa: PLR2004
+        if not 0 <= scale <= 7:
             raise Refusal(1002, f"Line 1: Specified scale {scale} is invalid.", 15)
         return f"ss.{known}({scale + 1})"
     if known in ("decimal", "numeric", "dec"):
         precision, scale = [*map(int, arguments), 18, 0][:2] if len(arguments) != 1 else (int(arguments[0]), 0)
-        if not 1 <= precision <= 38 or not 0 <= scale <= precision:  # noqa: PLR2004
+        if not 1 <= precision <= 38 or not 0 <= scale <= precision:
             raise Refusal(1007, f"The number '{precision}' is out of the range for numeric representation.", 15)
         return f"numeric({precision},{scale})"
     if known == "float":
-        return "float4" if arguments and int(arguments[0]) < 25 else "float8"  # noqa: PLR2004
+        return "float4" if arguments and int(arguments[0]) < 25 else "float8"
     raise Refusal(243, f"Type {name} is not a defined system type.")
 
 
 class Language(TSQL):
     """The dialect."""
 
-    class Tokenizer(TSQL.Tokenizer):
-        pass
-
-    class Parser(TSQL.Parser):
-        FUNCTIONS: dict[str, Any] = {}
+    class Parser(TSQLParser):
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS = {
             name: parse
-            for name, parse in TSQL.Parser.FUNCTION_PARSERS.items()
+            for name, parse in TSQLParser.FUNCTION_PARSERS.items()
             if name in ("CAST", "CONVERT", "TRY_CAST", "TRY_CONVERT")
         }
-        NO_PAREN_FUNCTIONS: dict[TokenType, Any] = {}
+        NO_PAREN_FUNCTIONS: ClassVar[dict[TokenType, Any]] = {}
 
-        def _parse_types(self, check_func: bool = False, *_: Any, **__: Any) -> exp.Expr | None:  # noqa: FBT001, FBT002
+        def _parse_types(
+            self,
+            check_func: bool = False,  # noqa: FBT001, FBT002 - as sqlglot has it
+            *_: Any,
+            **__: Any,
+        ) -> exp.Expr | None:
             if check_func or self._curr is None:
                 return None
             if self._curr.text.lower() == "sys" and self._next and self._next.token_type == TokenType.DOT:

@@ -9,23 +9,28 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from testing.servers.sqlserver.language import captured, functions
 from testing.servers.sqlserver.language.dialect import Language, quoted, text_literal
 from testing.servers.sqlserver.language.names import ColumnName, Names, TableName
+from testing.servers.sqlserver.language.pieces import hints, like, method, parsed, spell, static
 from testing.servers.sqlserver.refusals import Refusal, unknown
 
 KNOWN = frozenset({
     "Select", "From", "Join", "Where", "Group", "Having", "Order", "Ordered", "Limit", "Fetch", "Offset", "Subquery",
-    "Union", "Except", "Intersect", "With", "CTE", "TableAlias", "Table", "Identifier", "Column", "Star", "Literal", "Null",
-    "Alias", "Paren", "And", "Or", "Not", "EQ", "NEQ", "GT", "GTE", "LT", "LTE", "In", "Between", "Like", "ILike", "Is", "Exists",
-    "Case", "If", "Cast", "TryCast", "Convert", "Anonymous", "Window", "WindowSpec", "Tuple", "Values", "Insert", "Update",
-    "Delete", "Merge", "When", "Whens", "Returning", "Schema", "Neg", "Add", "Sub", "Mul", "Div", "Mod", "BitwiseAnd", "BitwiseOr",
-    "BitwiseXor", "BitwiseNot", "Collate", "National", "HexString", "Parameter", "Var", "DataType", "Distinct", "Lateral", "Dot",
-    "ScopeResolution", "WithTableHint", "QueryOption", "Escape", "LimitOptions", "SessionParameter", "WithinGroup", "DataTypeParam",
+    "Union", "Except", "Intersect", "With", "CTE", "TableAlias", "Table", "Identifier", "Column", "Star", "Literal",
+    "Null",
+    "Alias", "Paren", "And", "Or", "Not", "EQ", "NEQ", "GT", "GTE", "LT", "LTE", "In", "Between", "Like", "ILike",
+    "Is", "Exists",
+    "Case", "If", "Cast", "TryCast", "Convert", "Anonymous", "Window", "WindowSpec", "Tuple", "Values", "Insert",
+    "Update",
+    "Delete", "Merge", "When", "Whens", "Returning", "Schema", "Neg", "Add", "Sub", "Mul", "Div", "Mod", "BitwiseAnd",
+    "BitwiseOr",
+    "BitwiseXor", "BitwiseNot", "Collate", "National", "HexString", "Parameter", "Var", "DataType", "Distinct",
+    "Lateral", "Dot",
+    "ScopeResolution", "WithTableHint", "QueryOption", "Escape", "LimitOptions", "SessionParameter", "WithinGroup",
+    "DataTypeParam",
 })  # fmt: skip
 _TOP = re.compile(r"\A\s*(DELETE|UPDATE)\s+TOP\s*\(\s*(\d+)\s*\)\s*(FROM\s+)?", re.IGNORECASE)
 _TARGET = "tidemark_target"
@@ -66,7 +71,7 @@ class Translator:
         top = 0
         if match := _TOP.match(sql):
             top, sql = int(match[2]), f"{match[1]} {match[3] or ''}{sql[match.end() :]}"
-        tree = _parsed(_SIGNS.sub(r"\1 = \1 \2 ", sql) if sql.lstrip()[:6].upper() == "UPDATE" else sql)
+        tree = parsed(_SIGNS.sub(r"\1 = \1 \2 ", sql) if sql.lstrip()[:6].upper() == "UPDATE" else sql)
         writes = self._prepare(tree)
         if isinstance(tree, exp.Insert):
             self._insert(tree, writes, identity_insert)
@@ -77,19 +82,19 @@ class Translator:
         if isinstance(tree, exp.Select) and not assigned:
             self._named(tree)
         return Translated(
-            _spell(tree), self._order, assigned, self._tables, writes, type(tree).__name__.lower(), rows
+            spell(tree), self._order, assigned, self._tables, writes, type(tree).__name__.lower(), rows
         )  # fmt: skip
 
     def expression(self, sql: str, table: TableName | None = None) -> str:
         """Of a default, a check, a computed column or a variable."""
-        tree = _parsed(f"SELECT {sql}")
+        tree = parsed(f"SELECT {sql}")
         if table is not None:
             self._aliases[table.name.lower()] = (table.name, table)
             self._spelled |= {low: one.name for low, one in table.columns.items()}
         self._prepare(tree)
         for column in tree.find_all(exp.Column):
             column.set("table", None)
-        return _spell(tree).removeprefix("SELECT ")
+        return spell(tree).removeprefix("SELECT ")
 
     # What every statement needs
 
@@ -97,7 +102,9 @@ class Translator:
         for node in tree.walk():
             if type(node).__name__ not in KNOWN:
                 raise unknown(f"{type(node).__name__} in {node.sql(dialect=Language)[:80]}")
-            if any(node.args.get(name) for name in ("for_", "sample", "pivots", "match", "locks", "system_time", "when")):
+            if any(
+                node.args.get(name) for name in ("for_", "sample", "pivots", "match", "locks", "system_time", "when")
+            ):
                 raise unknown(node.sql(dialect=Language)[:120])
         tree.set("options", None)
         writes = self._find_tables(tree)
@@ -110,8 +117,10 @@ class Translator:
 
     def _find_tables(self, tree: exp.Expr) -> TableName | None:
         common = {one.alias.lower(): one.alias for one in tree.find_all(exp.CTE)}
+        for cte in tree.find_all(exp.CTE):
+            cte.args["alias"].set("this", exp.to_identifier(cte.alias, quoted=True))
         if with_ := tree.args.get("with_"):
-            with_.set("recursive", True)
+            with_.args["recursive"] = True
         writes = None
         for table in list(tree.find_all(exp.Table)):
             if isinstance(table.this, exp.Anonymous):
@@ -126,8 +135,8 @@ class Translator:
             if target and not table.db and isinstance(tree, exp.Update | exp.Delete) and self._aliased(tree, table):
                 continue
             found = self.names.table(table.catalog, table.db, table.name)
-            hints = frozenset(_hints(table))
-            self._tables.append((found, hints))
+            given = frozenset(hints(table))
+            self._tables.append((found, given))
             alias = table.alias or table.name
             table.set("catalog", None)
             table.set("db", exp.to_identifier(found.schema, quoted=True))
@@ -183,18 +192,27 @@ class Translator:
     def _function_table(self, table: exp.Table) -> None:
         name, schema = table.this.name, table.db.lower()
         arguments = table.this.expressions
-        if schema == "cdc" and (match := functions.ALL_CHANGES.fullmatch(name) or functions.NET_CHANGES.fullmatch(name)):
+        if schema == "cdc" and (
+            match := functions.ALL_CHANGES.fullmatch(name) or functions.NET_CHANGES.fullmatch(name)
+        ):
             found, inner = captured.changes(self.names, match[1], net="net" in name.lower())
             self._spelled.update({low: one.name for low, one in found.columns.items()})
             alias = table.alias or name
-            if len(arguments) != 3:  # noqa: PLR2004
-                raise Refusal(313, f"An insufficient number of arguments were supplied for the procedure or function cdc.{name}.")
+            if len(arguments) != 3:
+                raise Refusal(
+                    313, f"An insufficient number of arguments were supplied for the procedure or function cdc.{name}."
+                )
             body: exp.Expr = exp.Anonymous(this=inner, expressions=[one.copy() for one in arguments])
             table.set("db", None)
             table.set("this", body)
             self._alias(table, alias, found)
             return
-        if schema in ("", "sys") and name.lower() in ("generate_series", "dm_db_log_stats", "dm_exec_sql_text", "dm_db_log_info"):
+        if schema in ("", "sys") and name.lower() in (
+            "generate_series",
+            "dm_db_log_stats",
+            "dm_exec_sql_text",
+            "dm_db_log_info",
+        ):
             table.set("db", exp.to_identifier("sys", quoted=True) if schema else None)
             table.set("this", exp.Anonymous(this=name.lower(), expressions=arguments))
             alias = table.alias or name
@@ -213,12 +231,16 @@ class Translator:
                 part = call.expressions[0].name.lower()
                 call.expressions[0].replace(exp.Var(this=f"'{functions.PARTS.get(part, part)}'"))
 
-    def _resolve(self, tree: exp.Expr) -> None:
+    def _resolve(self, tree: exp.Expr) -> None:  # noqa: C901
         inner = [one for one in tree.find_all(exp.Alias) if one.find_ancestor(exp.Subquery, exp.CTE, exp.Lateral)]
         for alias in inner:
             name = self._spelled.setdefault(alias.alias.lower(), alias.alias)
             alias.set("alias", exp.to_identifier(name, quoted=True))
-        own = {one.alias.lower(): one.alias for one in tree.expressions if isinstance(one, exp.Alias)} if isinstance(tree, exp.Select) else {}
+        own = (
+            {one.alias.lower(): one.alias for one in tree.expressions if isinstance(one, exp.Alias)}
+            if isinstance(tree, exp.Select)
+            else {}
+        )
         for one in tree.expressions if isinstance(tree, exp.Select) else ():
             if isinstance(one, exp.Alias):
                 one.set("alias", exp.to_identifier(one.alias, quoted=True))
@@ -236,9 +258,12 @@ class Translator:
                     for one in insert.this.expressions:
                         one.set("table", None)
 
-    def _column(self, column: exp.Column, own: Mapping[str, str]) -> None:
+    def _column(self, column: exp.Column, own: Mapping[str, str]) -> None:  # noqa: C901, PLR0912
         name, low = column.name, column.name.lower()
         star = isinstance(column.this, exp.Star)
+        if low == "0x":  # no bytes
+            column.replace(exp.Var(this="'\\x'::ss.varbinary(1)"))
+            return
         if not column.table and not column.this.args.get("quoted"):
             if low == "default":
                 column.replace(exp.Var(this="DEFAULT"))
@@ -283,7 +308,12 @@ class Translator:
             if isinstance(one.parent, exp.Parameter):
                 continue
             name = "@" + one.name.lower() if not isinstance(one.this, exp.Parameter) else "@@" + one.this.name.lower()
-            if isinstance(one.parent, exp.EQ) and isinstance(one.parent.parent, exp.Select) and one is one.parent.this and one.parent.arg_key == "expressions":
+            if (
+                isinstance(one.parent, exp.EQ)
+                and isinstance(one.parent.parent, exp.Select)
+                and one is one.parent.this
+                and one.parent.arg_key == "expressions"
+            ):
                 continue
             one.replace(exp.Var(this=self.placeholder(name)))
 
@@ -308,28 +338,38 @@ class Translator:
             node.replace(exp.Var(this=text_literal(node.this)))
         elif isinstance(node, exp.HexString):
             digits = node.this if len(node.this) % 2 == 0 else f"0{node.this}"
-            size = f"({len(digits) // 2})" if 0 < len(digits) <= 16000 else ""  # noqa: PLR2004
+            size = f"({len(digits) // 2})" if 0 < len(digits) <= 16000 else ""
             node.replace(exp.Var(this=f"'\\x{digits}'::ss.varbinary{size}"))
         elif isinstance(node, exp.Convert):
-            node.replace(self._cast(node.expression, node.this, node.args.get("style"), safe=bool(node.args.get("safe"))))
-        elif isinstance(node, exp.TryCast) or isinstance(node, exp.Cast) and node.args.get("safe"):
+            node.replace(
+                self._cast(node.expression, node.this, node.args.get("style"), safe=bool(node.args.get("safe")))
+            )
+        elif isinstance(node, exp.TryCast) or (isinstance(node, exp.Cast) and node.args.get("safe")):
             raise unknown("TRY_CAST")
         elif isinstance(node, exp.Cast):
             node.replace(self._cast(node.this, node.args["to"], None))
         elif isinstance(node, exp.Collate):
             name = node.expression.name
-            node.set("expression", exp.Var(this="ss." + quoted(name if name.lower() != "database_default" else "SQL_Latin1_General_CP1_CI_AS")))
+            node.set(
+                "expression",
+                exp.Var(
+                    this="ss." + quoted(name if name.lower() != "database_default" else "SQL_Latin1_General_CP1_CI_AS")
+                ),
+            )
         elif isinstance(node, exp.Like):
-            node.replace(_like(node))
+            node.replace(like(node))
         elif isinstance(node, exp.Dot):
-            node.replace(_method(node))
+            node.replace(method(node))
         elif isinstance(node, exp.ScopeResolution):
-            node.replace(_static(node))
+            node.replace(static(node))
         elif isinstance(node, exp.Anonymous):
             self._function(node)
-        elif isinstance(node, exp.Limit | exp.Fetch) and (options := node.args.get("limit_options")):
-            if options.args.get("percent") or options.args.get("with_ties"):
-                raise unknown("TOP … PERCENT or WITH TIES")
+        elif (
+            isinstance(node, exp.Limit | exp.Fetch)
+            and (options := node.args.get("limit_options"))
+            and (options.args.get("percent") or options.args.get("with_ties"))
+        ):
+            raise unknown("TOP … PERCENT or WITH TIES")
 
     def _cast(self, value: exp.Expr, kind: exp.Expr, style: exp.Expr | None, *, safe: bool = False) -> exp.Expr:
         if safe:
@@ -356,7 +396,7 @@ class Translator:
             test, yes, no = call.expressions
             call.replace(exp.Case(ifs=[exp.If(this=test.copy(), true=yes.copy())], default=no.copy()))
             return
-        if name == "choose" or name == "string_agg" and isinstance(call.parent, exp.WithinGroup):
+        if name == "choose" or (name == "string_agg" and isinstance(call.parent, exp.WithinGroup)):
             raise unknown(name)
         mapped = functions.PARTED.get(name) or functions.postgres_function(name)
         if mapped is None:
@@ -368,7 +408,9 @@ class Translator:
     def _insert(self, tree: exp.Insert, writes: TableName | None, identity_insert: str) -> None:
         assert writes is not None
         if not isinstance(tree.this, exp.Schema) and not tree.args.get("default"):
-            columns = [one for one in writes.columns.values() if not (one.identity or one.computed or one.kind == "rowversion")]
+            columns = [
+                one for one in writes.columns.values() if not (one.identity or one.computed or one.kind == "rowversion")
+            ]
             listed = [exp.to_identifier(one.name, quoted=True) for one in columns]
             tree.set("this", exp.Schema(this=tree.this.copy(), expressions=listed))
         if isinstance(tree.this, exp.Schema):
@@ -376,12 +418,16 @@ class Translator:
             identity = next((one.name for one in writes.columns.values() if one.identity), None)
             if identity in given and identity_insert.lower() != writes.sql.lower():
                 raise Refusal(
-                    544, f"Cannot insert explicit value for identity column in table '{writes.name}' when IDENTITY_INSERT"
+                    544, f"Cannot insert explicit value for identity column in table '{writes.name}' when"
+                        " IDENTITY_INSERT"
                     " is set to OFF.",
                 )  # fmt: skip
             for one in writes.columns.values():
                 if one.name in given and (one.computed or one.kind == "rowversion"):
-                    raise Refusal(271, f'The column "{one.name}" cannot be modified because it is a computed column or a timestamp.')
+                    raise Refusal(
+                        271,
+                        f'The column "{one.name}" cannot be modified because it is a computed column or a timestamp.',
+                    )
 
     def _joined(self, tree: exp.Update | exp.Delete, writes: TableName | None, top: int) -> None:
         """T-SQL's FROM names the target again; Postgres' does not: they meet by the row's place."""
@@ -396,7 +442,11 @@ class Translator:
             column.replace(exp.Column(this=exp.to_identifier(known.name, quoted=True)))
         where = tree.args.get("where")
         condition = where.this.copy() if where else None
-        alias = tree.args["tables"][0].name if isinstance(tree, exp.Delete) and tree.args.get("tables") else tree.this.alias or tree.this.name
+        alias = (
+            tree.args["tables"][0].name
+            if isinstance(tree, exp.Delete) and tree.args.get("tables")
+            else tree.this.alias or tree.this.name
+        )
         sources = tree.args.get("from_") if isinstance(tree, exp.Update) else tree.args.get("tables")
         if top:
             if sources:
@@ -434,7 +484,12 @@ class Translator:
                 kind = exp.DataType(this=exp.DType.USERDEFINED, kind=self.variables[name])
                 one.replace(exp.Cast(this=one.expression.copy(), to=kind))
         if found and len(found) != len(tree.expressions):
-            raise Refusal(141, "A SELECT statement that assigns a value to a variable must not be combined with data-retrieval operations.", 15)
+            raise Refusal(
+                141,
+                "A SELECT statement that assigns a value to a variable must not be combined with data-retrieval"
+                " operations.",
+                15,
+            )
         return found
 
     def _named(self, tree: exp.Select) -> None:
@@ -442,57 +497,3 @@ class Translator:
         for one in list(tree.expressions):
             if not isinstance(one, exp.Alias | exp.Column | exp.Star):
                 one.replace(exp.alias_(one.copy(), "?column?", quoted=True))
-
-
-def _parsed(sql: str) -> exp.Expr:
-    try:
-        found = [one for one in sqlglot.parse(sql, read=Language) if one is not None]
-    except (SqlglotError, RecursionError) as error:
-        raise Refusal(102, f"Incorrect syntax, or not known to the emulator: {' '.join(str(error).split())[:200]}", 15) from None
-    if len(found) != 1 or isinstance(found[0], exp.Command):
-        raise unknown(sql[:120])
-    return found[0]
-
-
-def _spell(tree: exp.Expr) -> str:
-    return tree.sql(dialect="postgres", normalize_functions=False, unsupported_level=sqlglot.ErrorLevel.RAISE, comments=False)
-
-
-def _hints(table: exp.Table) -> list[str]:
-    found = []
-    for hint in table.args.get("hints") or ():
-        found += [one.name.upper() for one in hint.expressions]
-    return found
-
-
-def _like(node: exp.Like) -> exp.Expr:
-    pattern = node.expression
-    if isinstance(pattern, exp.Escape):
-        raise unknown("LIKE … ESCAPE")
-    text = exp.Cast(this=node.this.copy(), to=exp.DataType(this=exp.DType.USERDEFINED, kind="pg_catalog.text"))
-    collated = exp.Collate(this=exp.paren(text), expression=exp.Var(this='"C"'))
-    return exp.ILike(this=collated, expression=exp.Anonymous(this="ss.pattern", expressions=[pattern.copy()]))
-
-
-def _method(dot: exp.Dot) -> exp.Expr:
-    """schema.function(…), or value.Method()."""
-    call = dot.expression
-    if not isinstance(call, exp.Anonymous):
-        raise unknown(dot.sql(dialect=Language)[:80])
-    name = call.name.lower()
-    if isinstance(dot.this, exp.Identifier | exp.Column) and dot.this.name.lower() in ("sys", "dbo"):
-        if (kind := functions.SIZED.get(name)) is None:
-            raise Refusal(4121, f'Cannot find either column "sys" or the user-defined function or aggregate "sys.{name}", or the name is ambiguous.')
-        made = exp.Anonymous(this=f"sys.{name}", expressions=[one.copy() for one in call.expressions])
-        return exp.Cast(this=made, to=exp.DataType(this=exp.DType.USERDEFINED, kind=kind))
-    if name in ("tostring", "stastext", "stasbinary"):
-        return exp.Anonymous(this=f"ss.{name}", expressions=[dot.this.copy()])
-    raise unknown(f"the method {call.name}")
-
-
-def _static(node: exp.ScopeResolution) -> exp.Expr:
-    """type::Function(…)."""
-    name = f"{node.this.name}_{node.expression.name}".lower()
-    if name not in ("geography_point", "geometry_point", "hierarchyid_parse", "hierarchyid_getroot"):
-        raise unknown(f"{node.this.name}::{node.expression.name}")
-    return exp.Anonymous(this=f"ss.{name}", expressions=[one.copy() for one in node.expression.expressions])

@@ -36,7 +36,7 @@ def wants_encryption(payload: bytes) -> int:
     while payload[at] != TERMINATOR:
         token, offset, length = struct.unpack_from(">BHH", payload, at)
         if token == ENCRYPTION and length:
-            return payload[offset]
+            return int(payload[offset])
         at += 5
     return 2
 
@@ -49,7 +49,7 @@ def prelogin(encryption: int) -> bytes:
 
 def parsed(payload: bytes) -> Login:
     """LOGIN7."""
-    if len(payload) < _FIRST + 58:  # noqa: PLR2004
+    if len(payload) < _FIRST + 58:
         raise Gone("LOGIN7 is too short")
     (size,) = struct.unpack_from("<I", payload, 8)
     flags2, kinds = payload[25], payload[26]

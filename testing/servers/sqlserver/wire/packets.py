@@ -49,8 +49,8 @@ class Channel:
     def attention(self, also: int, seconds: float) -> bool:
         """Wait for a cancel of the client, or that the file `also` can be read; True for the cancel."""
         if not self._waiting and not (self._tls is not None and self._incoming.pending):
-            ready, _, _ = select.select([self._client, also], [], [], seconds)
-            if self._client not in ready:
+            ready, _, _ = select.select([self._client.fileno(), also], [], [], seconds)
+            if self._client.fileno() not in ready:
                 return False
         kind, _, _ = self.message()
         return kind == ATTENTION

@@ -48,7 +48,7 @@ def calls(payload: bytes) -> Iterator[Call]:
     reader = _Reader(payload)
     while reader.at < len(payload):
         length = reader.number("<H")
-        name = PROCEDURES[reader.number("<H")] if length == 0xFFFF else reader.text(length)  # noqa: PLR2004
+        name = PROCEDURES[reader.number("<H")] if length == 0xFFFF else reader.text(length)
         reader.number("<H")
         found = []
         while reader.at < len(payload) and payload[reader.at] not in _SEPARATORS:
@@ -91,13 +91,13 @@ class _Reader:
             precision, scale = self.number("<B"), self.number("<B")
             return _decimal(precision, scale, self.raw(self.number("<B")))
         if token in (0x28, 0x29, 0x2A, 0x2B):
-            scale = 7 if token == 0x28 else self.number("<B")  # noqa: PLR2004
+            scale = 7 if token == 0x28 else self.number("<B")
             return _moment(token, scale, self.raw(self.number("<B")))
         if token in (0xA5, 0xAD, 0xA7, 0xAF, 0xE7, 0xEF):
             return self._characters(token)
         if token in (0x23, 0x63, 0x22):
             return self._old_lob(token)
-        if token == 0xF1:  # noqa: PLR2004
+        if token == 0xF1:
             if self.number("<B"):
                 raise UnknownType("XML with a schema")
             found = self._pieces()
@@ -108,24 +108,24 @@ class _Reader:
         size = self.number("<H")
         collation = b"" if token in (0xA5, 0xAD) else self.raw(5)
         raw: bytes | None
-        if size == 0xFFFF:  # noqa: PLR2004
+        if size == 0xFFFF:
             raw, declared = self._pieces(), ""
         else:
             length = self.number("<H")
-            raw = None if length == 0xFFFF else self.raw(length)  # noqa: PLR2004
+            raw = None if length == 0xFFFF else self.raw(length)
             declared = f"({max(1, size // 2 if token in (0xE7, 0xEF) else size)})"
         kind = _CHARACTERS[token]
         return Value(f"ss.{kind}{declared}", None if raw is None else _decoded(token, raw, collation))
 
     def _old_lob(self, token: int) -> Value:
         self.number("<I")
-        collation = b"" if token == 0x22 else self.raw(5)  # noqa: PLR2004
+        collation = b"" if token == 0x22 else self.raw(5)
         length = self.number("<i")
         kind, alike = {0x23: ("text", 0xA7), 0x63: ("ntext", 0xE7), 0x22: ("image", 0xA5)}[token]
         return Value(f"ss.{kind}", None if length < 0 else _decoded(alike, self.raw(length), collation))
 
     def _pieces(self) -> bytes | None:
-        if self.number("<Q") == 0xFFFFFFFFFFFFFFFF:  # noqa: PLR2004
+        if self.number("<Q") == 0xFFFFFFFFFFFFFFFF:
             return None
         found = bytearray()
         while length := self.number("<I"):
@@ -138,7 +138,9 @@ def _decoded(token: int, raw: bytes, collation: bytes) -> str:
         return "\\x" + raw.hex()
     if token in (0xE7, 0xEF):
         return raw.decode("utf-16-le")
-    return raw.decode("cp1252" if not collation or not collation[3] & 0x04 or collation == COLLATION else "utf-8", "replace")
+    return raw.decode(
+        "cp1252" if not collation or not collation[3] & 0x04 or collation == COLLATION else "utf-8", "replace"
+    )
 
 
 def _number(kind: str, raw: bytes) -> Value:
@@ -148,7 +150,9 @@ def _number(kind: str, raw: bytes) -> Value:
         (number,) = struct.unpack("<f" if kind == "float4" else "<d", raw)
         return Value(kind, repr(number))
     if kind == "ss.money":
-        return Value(kind, str(Decimal((struct.unpack("<i", raw[:4])[0] << 32) | struct.unpack("<I", raw[4:])[0]) / 10000))
+        return Value(
+            kind, str(Decimal((struct.unpack("<i", raw[:4])[0] << 32) | struct.unpack("<I", raw[4:])[0]) / 10000)
+        )
     if kind == "ss.smallmoney":
         return Value(kind, str(Decimal(struct.unpack("<i", raw)[0]) / 10000))
     if kind == "ss.datetime":
@@ -174,22 +178,26 @@ def _decimal(precision: int, scale: int, raw: bytes) -> Value:
 
 def _spelled(number: int, scale: int) -> str:
     digits = str(abs(number)).rjust(scale + 1, "0")
-    return ("-" if number < 0 else "") + digits[: len(digits) - scale] + ("." + digits[len(digits) - scale :] if scale else "")
+    return (
+        ("-" if number < 0 else "")
+        + digits[: len(digits) - scale]
+        + ("." + digits[len(digits) - scale :] if scale else "")
+    )
 
 
 def _moment(token: int, scale: int, raw: bytes) -> Value:
     kind = {0x28: "date", 0x29: "ss.time", 0x2A: "ss.datetime2", 0x2B: "ss.datetimeoffset"}[token]
-    declared = kind if token == 0x28 else f"{kind}({scale + 1})"  # noqa: PLR2004
+    declared = kind if token == 0x28 else f"{kind}({scale + 1})"
     if not raw:
         return Value(declared, None)
-    if token == 0x28:  # noqa: PLR2004
+    if token == 0x28:
         return Value("ss.datetime2", str(int.from_bytes(raw, "little") * TICKS_PER_DAY))
     unit = 10 ** (7 - scale)
-    if token == 0x29:  # noqa: PLR2004
+    if token == 0x29:
         return Value(declared, str(int.from_bytes(raw, "little") * unit))
-    end = len(raw) - (3 if token == 0x2A else 5)  # noqa: PLR2004
+    end = len(raw) - (3 if token == 0x2A else 5)
     ticks = int.from_bytes(raw[end : end + 3], "little") * TICKS_PER_DAY + int.from_bytes(raw[:end], "little") * unit
-    if token == 0x2A:  # noqa: PLR2004
+    if token == 0x2A:
         return Value(declared, str(ticks))
     return Value(declared, "\\x" + ticks.to_bytes(8, "big").hex() + raw[end + 3 : end + 5][::-1].hex())
 

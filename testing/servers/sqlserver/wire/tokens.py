@@ -28,7 +28,7 @@ def long(text: str) -> bytes:
 def message(number: int, text: str, *, level: int, state: int = 1, line: int = 1) -> bytes:
     """ERROR, or INFO where the level is below 11."""
     body = struct.pack("<IBB", number, state, level) + long(text) + short(SERVER) + short("") + struct.pack("<I", line)
-    return struct.pack("<BH", 0xAA if level > 10 else 0xAB, len(body)) + body  # noqa: PLR2004
+    return struct.pack("<BH", 0xAA if level > 10 else 0xAB, len(body)) + body
 
 
 def changed(kind: int, new: str | bytes, old: str | bytes = "") -> bytes:

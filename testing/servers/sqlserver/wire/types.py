@@ -78,7 +78,7 @@ def _tiny(value: bytes | None) -> bytes:
 def digits(value: bytes, scale: int) -> int:
     """Postgres' numeric, times ten to the scale; ValueError for what is no number."""
     count, weight, sign, _ = struct.unpack_from(">hhHh", value)
-    if sign & 0xC000 == 0xC000:  # noqa: PLR2004
+    if sign & 0xC000 == 0xC000:
         raise ValueError("NaN or Infinity")
     made = 0
     for part in struct.unpack_from(f">{count}h", value, 8):
@@ -141,11 +141,11 @@ def _small_datetime(value: bytes | None) -> bytes:
 
 
 def _size(scale: int) -> int:
-    return 3 if scale < 3 else 4 if scale < 5 else 5  # noqa: PLR2004
+    return 3 if scale < 3 else 4 if scale < 5 else 5
 
 
 def _scaled(name: str, kind: str, scale: int) -> Column:
-    unit, size = 10 ** (7 - scale), _size(scale)
+    unit, size = int(10 ** (7 - scale)), _size(scale)
 
     def clock(value: bytes | None) -> bytes:
         if value is None:
