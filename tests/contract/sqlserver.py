@@ -77,13 +77,11 @@ class SqlServerPlace(Place):
         self._play(statements, "ROLLBACK TRANSACTION")
 
     def _play(self, statements: tuple[str, ...], end: str) -> None:
-        if len(statements) > 1:
-            self.session.run("BEGIN TRANSACTION", self.name)
+        self.session.run("BEGIN TRANSACTION", self.name)
         for statement in statements:
             for part in _parts(self._spelled(statement)):
                 self.session.run(part, self.name)
-        if len(statements) > 1:
-            self.session.run(end, self.name)
+        self.session.run(end, self.name)
         for statement in statements:
             if found := _ALTERED.match(statement.replace("@", self.name)):
                 self._capture_again(found[1], found[2])
