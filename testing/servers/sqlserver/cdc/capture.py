@@ -140,8 +140,8 @@ class CaptureJob(threading.Thread):
         if time.monotonic() - self._marked > IDLE_SECONDS:
             self._marked = time.monotonic()
             connection.execute(
-                "INSERT INTO cdc.lsn_time_mapping SELECT ss.lsn(pg_current_wal_insert_lsn()), ss.getdate(), ss.getdate(),"
-                " '\\x00'::bytea ON CONFLICT DO NOTHING"
+                "INSERT INTO cdc.lsn_time_mapping SELECT ss.lsn(pg_current_wal_insert_lsn()), ss.getdate(),"
+                " ss.getdate(), '\\x00'::bytea ON CONFLICT DO NOTHING"
             )
 
 
