@@ -185,12 +185,16 @@ class Client:
             raise Gone("no PRELOGIN")
         wanted = login.wants_encryption(payload)
         tls = self.server.tls
-        offer = packets.ENCRYPT_NOT_SUPPORTED if tls is None else packets.ENCRYPT_ON
+        offer = packets.ENCRYPT_NOT_SUPPORTED
+        if tls is not None and wanted != packets.ENCRYPT_NOT_SUPPORTED:
+            offer = packets.ENCRYPT_OFF if wanted == packets.ENCRYPT_OFF else packets.ENCRYPT_ON
         self.channel.add(login.prelogin(offer))
         self.channel.end()
-        if tls is not None and wanted != packets.ENCRYPT_NOT_SUPPORTED:
+        if tls is not None and offer != packets.ENCRYPT_NOT_SUPPORTED:
             self.channel.encrypt(tls)
         kind, _, payload = self.channel.message()
+        if offer == packets.ENCRYPT_OFF:  # the login alone is in TLS
+            self.channel.decrypt()
         if kind != packets.LOGIN:
             raise Gone("no LOGIN7")
         self.login = login.parsed(payload)

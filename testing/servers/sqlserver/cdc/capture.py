@@ -60,6 +60,7 @@ class Instance:
     change_table: int
     source: int
     start_lsn: bytes
+    net: bool
     columns: list[Captured] = field(default_factory=list)
     key: frozenset[str] = frozenset()
 
@@ -275,14 +276,16 @@ class Writer:
 
     def _retype(self, instance: Instance, name: str, kind: str) -> None:
         column = '"' + name.replace('"', '""') + '"'
-        made = functions(instance.name, [one.name for one in instance.columns])
-        for statement in made[:2]:  # they go first
+        made = functions(
+            instance.name, [one.name for one in instance.columns], sorted(instance.key) if instance.net else ()
+        )
+        for statement in made[:3]:  # they go first
             self._connection.execute(statement)
         self._connection.execute(
             f"ALTER TABLE {instance.table} ALTER COLUMN {column} TYPE {kind} USING"
             f" {column}::{kind.partition(' COLLATE')[0]}"
         )
-        for statement in made[2:]:
+        for statement in made[3:]:
             self._connection.execute(statement)
 
 
@@ -314,12 +317,13 @@ def _hex(value: bytes) -> str:
 def instances(connection: psycopg.Connection[Any]) -> dict[int, list[Instance]]:
     """By source table."""
     found: dict[str, Instance] = {}
-    for name, table, change_table, source, start in connection.execute(
-        "SELECT c.instance, format('%I.%I', n.nspname, t.relname), c.change_table::int8, c.source::int8, c.start_lsn"
+    for name, table, change_table, source, start, net in connection.execute(
+        "SELECT c.instance, format('%I.%I', n.nspname, t.relname), c.change_table::int8, c.source::int8, c.start_lsn,"
+        " c.net"
         " FROM ss.captures c JOIN pg_class t ON t.oid = c.change_table"
         " JOIN pg_namespace n ON n.oid = t.relnamespace"
     ).fetchall():  # fmt: skip
-        found[name] = Instance(name, table, change_table, source, bytes(start))
+        found[name] = Instance(name, table, change_table, source, bytes(start), net)
     for instance, name, kind, modifier, gone in connection.execute(
         "SELECT c.instance, c.name, k.name, a.atttypmod, c.gone FROM ss.captured_columns c JOIN ss.captures s USING"
         " (instance) JOIN pg_attribute a ON a.attrelid = s.change_table AND a.attname = c.name"
