@@ -18,7 +18,6 @@ from pymysql.constants import CR
 from replicator.sources.mysql.connection import quoted
 from testing.servers.mysql import EmbeddedMySQL
 from testing.servers.sqlserver.embedded import EmbeddedSQLServer
-from testing.workload.sqlserver.driver import Connection, SqlServerDriver
 from testing.workload.workload import Dialect
 from webapp.embedded.java_artifacts import MARIADB, MARIADB_SOURCE, POSTGRES
 from webapp.embedded.mariadb import EmbeddedMariaDB
@@ -305,18 +304,21 @@ class SqlServer(SourceUnderTest):
 
     def __init__(self, folder: Path, version: str = "", *, caseless: bool = False) -> None:
         """The emulator, with all its habits; it has one version."""
+        from testing.workload.sqlserver import driver  # its library is an extra
+
         del version, caseless
         self.server = EmbeddedSQLServer(folder, encrypt="off", durable=True)
-        self.errors = SqlServerDriver.errors  # type: ignore[misc]
+        self._connection = driver.Connection
+        self.errors = driver.SqlServerDriver.errors  # type: ignore[misc]
 
     def connect(self, name: str | None = None) -> Any:
         if name is None:
-            return Connection(self.server.connect())
-        return Connection(self.server.connect(name, UID=name, PWD=self.PASSWORD))
+            return self._connection(self.server.connect())
+        return self._connection(self.server.connect(name, UID=name, PWD=self.PASSWORD))
 
     def make(self, name: str) -> None:
         self.execute(f"CREATE DATABASE [{name}]", f"CREATE LOGIN [{name}] WITH PASSWORD = '{self.PASSWORD}'")
-        with closing(Connection(self.server.connect(name))) as connection, connection.cursor() as cursor:
+        with closing(self._connection(self.server.connect(name))) as connection, connection.cursor() as cursor:
             for statement in (
                 f"CREATE USER [{name}] FOR LOGIN [{name}] WITH DEFAULT_SCHEMA = [{name}]",
                 f"CREATE SCHEMA [{name}] AUTHORIZATION [{name}]", f"ALTER ROLE db_owner ADD MEMBER [{name}]",

@@ -30,7 +30,7 @@ from testing.servers.sqlserver.wire import login, packets, tokens
 from testing.servers.sqlserver.wire.packets import Channel, Gone
 from testing.servers.sqlserver.wire.parameters import UnknownType, calls
 
-CDC_SECONDS = 2.0
+_CAPTURED = "SELECT datname FROM pg_database WHERE shobj_description(oid, 'pg_database') LIKE '%\"cdc\"%'"
 
 
 class Server:
@@ -133,20 +133,21 @@ class Server:
 
     def _watch(self) -> None:
         """A capture job for each database that has CDC."""
-        ended = threading.Event()
-        while True:
-            with suppress(psycopg.Error):
-                with self.admin("postgres") as admin:
-                    rows = admin.execute(
-                        "SELECT datname FROM pg_database WHERE shobj_description(oid, 'pg_database') LIKE '%\"cdc\"%'"
-                    ).fetchall()
-                wanted = {name for (name,) in rows}
-                for name in wanted - self._jobs.keys():
-                    self._jobs[name] = CaptureJob(name, partial(self.admin, name), self.config["capture_seconds"])
-                    self._jobs[name].start()
-                for name in self._jobs.keys() - wanted:
-                    self._jobs.pop(name).stop()
-            ended.wait(self.config["capture_seconds"])
+        ended, admin = threading.Event(), None
+        while not ended.wait(self.config["capture_seconds"]):
+            try:
+                admin = admin or self.admin("postgres")
+                rows = admin.execute(_CAPTURED).fetchall()
+            except psycopg.Error:
+                admin = None
+                continue
+            wanted = {name for (name,) in rows}
+            for name in wanted - self._jobs.keys():
+                self._jobs[name] = CaptureJob(name, partial(self.admin, name), self.config["capture_seconds"])
+                self._jobs[name].start()
+            for name in self._jobs.keys() - wanted:
+                if (job := self._jobs.pop(name, None)) is not None:
+                    job.stop()
 
     def _client(self, client: socket.socket) -> None:
         spid = next(self._numbers)
@@ -184,12 +185,16 @@ class Client:
             raise Gone("no PRELOGIN")
         wanted = login.wants_encryption(payload)
         tls = self.server.tls
-        offer = packets.ENCRYPT_NOT_SUPPORTED if tls is None else packets.ENCRYPT_ON
+        offer = packets.ENCRYPT_NOT_SUPPORTED
+        if tls is not None and wanted != packets.ENCRYPT_NOT_SUPPORTED:
+            offer = packets.ENCRYPT_OFF if wanted == packets.ENCRYPT_OFF else packets.ENCRYPT_ON
         self.channel.add(login.prelogin(offer))
         self.channel.end()
-        if tls is not None and wanted != packets.ENCRYPT_NOT_SUPPORTED:
+        if tls is not None and offer != packets.ENCRYPT_NOT_SUPPORTED:
             self.channel.encrypt(tls)
         kind, _, payload = self.channel.message()
+        if offer == packets.ENCRYPT_OFF:  # the login alone is in TLS
+            self.channel.decrypt()
         if kind != packets.LOGIN:
             raise Gone("no LOGIN7")
         self.login = login.parsed(payload)

@@ -177,6 +177,19 @@ def test_sequence_values_need_not_rise_in_a_transaction(database: Database) -> N
     assert [row[1] for row in database.run("SELECT [__$operation], id FROM cdc.dbo_t_CT")] != [row[1] for row in rows]
 
 
+def test_net_changes_have_one_row_for_each_key(database: Database) -> None:
+    """cdc.fn_cdc_get_net_changes_<capture_instance>."""
+    database.run("CREATE TABLE t (id int PRIMARY KEY, a int)", "INSERT INTO t VALUES (1, 1), (2, 2)")
+    database.capture("t")
+    database.run("UPDATE t SET a = 5 WHERE id = 1", "UPDATE t SET a = 6 WHERE id = 1", "DELETE FROM t WHERE id = 2")
+    database.run("INSERT INTO t VALUES (3, 1)", "UPDATE t SET a = 7 WHERE id = 3", "INSERT INTO t VALUES (4, 1)")
+    database.run("DELETE FROM t WHERE id = 4")
+    database.changes("dbo_t", "id", 10)
+    between = "sys.fn_cdc_get_min_lsn('dbo_t'), sys.fn_cdc_get_max_lsn()"
+    query = f"SELECT [__$operation], id, a FROM cdc.fn_cdc_get_net_changes_dbo_t({between}, N'all') ORDER BY id"
+    assert database.run(query) == [(AFTER, 1, 6), (DELETED, 2, 2), (INSERTED, 3, 7)]
+
+
 @pytest.mark.parametrize("net", [0, 1])
 def test_net_changes_need_a_key(database: Database, net: int) -> None:
     """sys.sp_cdc_enable_table, @supports_net_changes."""

@@ -179,6 +179,15 @@ def test_logins_have_passwords_and_rights_of_their_own(database: Database) -> No
     database.run(f"DROP USER {name}", f"DROP LOGIN {name}")
 
 
+@pytest.mark.parametrize(("asked", "found"), [("yes", "TRUE"), ("no", "FALSE")])
+def test_a_session_is_in_tls_where_the_client_asks_for_it(database: Database, asked: str, found: str) -> None:
+    """[MS-TDS] 2.2.6.5, PRELOGIN: where neither insists, the login alone is encrypted."""
+    connection = database.server.connect(database.name, Encrypt=asked)
+    with closing(connection), closing(connection.cursor()) as cursor:
+        cursor.execute("SELECT encrypt_option FROM sys.dm_exec_connections WHERE session_id = @@SPID")
+        assert tuple(cursor.fetchone()) == (found,)
+
+
 def test_a_large_result_streams(database: Database) -> None:
     database.run("CREATE TABLE t (id int PRIMARY KEY, a nvarchar(50), d datetime2(6), m decimal(18,4))")
     made = "SELECT value, CONCAT(N'row ', value), CAST('2024-01-01' AS datetime2(6)), value * 0.25"

@@ -29,6 +29,7 @@ from testing.servers.sqlserver.cdc.output import Change, Relation, Row, Transact
 AT_ONCE = 20_000
 DATETIME_OF_2000 = 36_524 * 25_920_000  # days since 1900 in 1/300 s
 IDLE_SECONDS = 300.0
+MEANWHILE = 1 << 20  # bytes of the log
 _OLD_LOBS = frozenset({"text", "ntext", "image"})
 
 
@@ -59,6 +60,7 @@ class Instance:
     change_table: int
     source: int
     start_lsn: bytes
+    net: bool
     columns: list[Captured] = field(default_factory=list)
     key: frozenset[str] = frozenset()
 
@@ -72,7 +74,7 @@ class CaptureJob(threading.Thread):
         self._connect = connect
         self._ended = threading.Event()
         self._relations: dict[int, Relation] = {}
-        self._marked = time.monotonic()
+        self._marked, self._read = time.monotonic(), 0
 
     def stop(self) -> None:
         """Returns when it has."""
@@ -106,14 +108,14 @@ class CaptureJob(threading.Thread):
         ).fetchone()  # fmt: skip
         if running is None or not running[0]:
             return False
-        slot = slot_name(connection)
+        slot, end = slot_name(connection), _log_end(connection)
         rows = connection.execute(
             "SELECT lsn::text, data FROM pg_logical_slot_peek_binary_changes(%s, NULL, %s, 'proto_version', '1',"
             " 'publication_names', 'cdc', 'messages', 'true')",
             (slot, AT_ONCE),
         ).fetchall()
         if not rows:
-            self._idle(connection)
+            self._idle(connection, slot, end)
             return False
         (done,) = connection.execute("SELECT lsn - '0/0' FROM ss.done").fetchone() or (0,)
         found = list(transactions(rows, self._relations))
@@ -128,14 +130,26 @@ class CaptureJob(threading.Thread):
         connection.execute("SELECT pg_replication_slot_advance(%s, '0/0'::pg_lsn + %s)", (slot, end))
         return len(rows) >= AT_ONCE
 
-    def _idle(self, connection: psycopg.Connection[Any]) -> None:
-        """An entry without a transaction, now and then ("cdc.lsn_time_mapping", tran_id 0x00)."""
+    def _idle(self, connection: psycopg.Connection[Any], slot: str, end: int) -> None:
+        """An entry without a transaction, now and then ("cdc.lsn_time_mapping", tran_id 0x00).
+
+        What other databases have written is not to be read each time: up to `end` there was nothing for this one.
+        """
+        if end > self._read + MEANWHILE:
+            connection.execute("SELECT pg_replication_slot_advance(%s, '0/0'::pg_lsn + %s)", (slot, end))
+            self._read = end
         if time.monotonic() - self._marked > IDLE_SECONDS:
             self._marked = time.monotonic()
             connection.execute(
                 "INSERT INTO cdc.lsn_time_mapping SELECT ss.lsn(pg_current_wal_insert_lsn()), ss.getdate(),"
                 " ss.getdate(), '\\x00'::bytea ON CONFLICT DO NOTHING"
             )
+
+
+def _log_end(connection: psycopg.Connection[Any]) -> int:
+    row = connection.execute("SELECT pg_current_wal_lsn() - '0/0'").fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def slot_name(connection: psycopg.Connection[Any]) -> str:
@@ -262,14 +276,16 @@ class Writer:
 
     def _retype(self, instance: Instance, name: str, kind: str) -> None:
         column = '"' + name.replace('"', '""') + '"'
-        made = functions(instance.name, [one.name for one in instance.columns])
-        for statement in made[:2]:  # they go first
+        made = functions(
+            instance.name, [one.name for one in instance.columns], sorted(instance.key) if instance.net else ()
+        )
+        for statement in made[:3]:  # they go first
             self._connection.execute(statement)
         self._connection.execute(
             f"ALTER TABLE {instance.table} ALTER COLUMN {column} TYPE {kind} USING"
             f" {column}::{kind.partition(' COLLATE')[0]}"
         )
-        for statement in made[2:]:
+        for statement in made[3:]:
             self._connection.execute(statement)
 
 
@@ -301,12 +317,13 @@ def _hex(value: bytes) -> str:
 def instances(connection: psycopg.Connection[Any]) -> dict[int, list[Instance]]:
     """By source table."""
     found: dict[str, Instance] = {}
-    for name, table, change_table, source, start in connection.execute(
-        "SELECT c.instance, format('%I.%I', n.nspname, t.relname), c.change_table::int8, c.source::int8, c.start_lsn"
+    for name, table, change_table, source, start, net in connection.execute(
+        "SELECT c.instance, format('%I.%I', n.nspname, t.relname), c.change_table::int8, c.source::int8, c.start_lsn,"
+        " c.net"
         " FROM ss.captures c JOIN pg_class t ON t.oid = c.change_table"
         " JOIN pg_namespace n ON n.oid = t.relnamespace"
     ).fetchall():  # fmt: skip
-        found[name] = Instance(name, table, change_table, source, bytes(start))
+        found[name] = Instance(name, table, change_table, source, bytes(start), net)
     for instance, name, kind, modifier, gone in connection.execute(
         "SELECT c.instance, c.name, k.name, a.atttypmod, c.gone FROM ss.captured_columns c JOIN ss.captures s USING"
         " (instance) JOIN pg_attribute a ON a.attrelid = s.change_table AND a.attname = c.name"

@@ -256,7 +256,7 @@ def _made(session: Session, table: TableName, instance: str, arguments: Argument
             " c.instance = $1::text",
             [instance, name],
         )
-    for statement in functions(instance, wanted):
+    for statement in functions(instance, wanted, keys if net else ()):
         connection.execute(statement)
 
 

@@ -103,6 +103,10 @@ class Channel:
         self._flight()
         self._tls = tls
 
+    def decrypt(self) -> None:
+        """From here on nothing is in TLS."""
+        self._tls = None
+
     def _flight(self) -> None:
         if flight := self._outgoing.read():
             self._client.sendall(struct.pack(">BBHHBB", PRELOGIN, LAST, len(flight) + HEAD, 0, 0, 0) + flight)
