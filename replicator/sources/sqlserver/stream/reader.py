@@ -36,9 +36,7 @@ MARK_SECONDS = 10.0  # a quiet log gets a mark so often: what was committed befo
 STALLED_SECONDS = 60.0
 MOST_COMMITS = 5_000  # in one window
 _BEAT = f"{HEARTBEAT}|"
-_PROBE = (
-    "SELECT sys.fn_cdc_get_max_lsn(), (SELECT COUNT(*) FROM cdc.ddl_history), (SELECT COUNT(*) FROM cdc.change_tables)"
-)
+_DEFINED = "SELECT (SELECT COUNT(*) FROM cdc.ddl_history), (SELECT COUNT(*) FROM cdc.change_tables)"
 _STARTS = "SELECT object_id, start_lsn FROM cdc.change_tables"
 
 
@@ -55,6 +53,7 @@ class ChangeTableReader(LogReader):
         self._as_of: datetime | None = None
         self._marked_at = self._moved_at = time.monotonic()
         self._stalled = False
+        self._seen: tuple[object, ...] = ()  # how many definitions there were at the last look
 
     def read(self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> Iterator[LogMessage]:
         """As the port says."""
@@ -95,22 +94,20 @@ class ChangeTableReader(LogReader):
         return ChangeSource(found, found.newest)
 
     def _messages(self, control: Connection) -> Iterator[LogMessage]:
-        seen: tuple[object, ...] = ()
         looked = 0.0
         while True:
-            end, *counts = control.rows(_PROBE, control.where)[0]
-            if tuple(counts) != seen or time.monotonic() - looked > LOOK_SECONDS:
+            end = log_status.captured_end(control)  # before the definitions that hold up to there are counted
+            counts = control.rows(_DEFINED, control.where)[0]
+            if counts != self._seen or time.monotonic() - looked > LOOK_SECONDS:
                 yield from self._tell(self._followed.look(self._position))
                 yield from self._tell(self._followed.take_over(self._position))
                 yield from self._told()
                 self._retire(control)
-                seen, looked = tuple(counts), time.monotonic()
-            if end is not None and bytes(end) > self._position:
+                self._seen, looked = counts, time.monotonic()
+            if end > self._position:
                 try:
-                    yield from self._window(control, bytes(end))
-                except TableDisappeared:  # with its change table, between the look and the reading
-                    seen = ()
-                except TableError as error:  # of a change table: it is read again
+                    yield from self._window(control, end)
+                except TableError as error:  # of a change table: reading begins again at the last commit
                     raise SourceUnreachable(error.message, remedy=error.remedy) from None
                 yield from self._tell(self._followed.take_over(self._position))
             else:
@@ -143,7 +140,11 @@ class ChangeTableReader(LogReader):
             self._position = end
             return
         sources = [self._marks, *self._followed.sources]
-        window = self._windows.read(self._position, [one.lsn for one in commits], sources)
+        try:
+            window = self._windows.read(self._position, [one.lsn for one in commits], sources)
+        except TableDisappeared:  # with its change table, since the catalog was looked at
+            self._seen = ()
+            return
         self._followed.require_whole(self._position, self._starts(control))
         if window.large or window.end < commits[-1].lsn:
             end = window.end
