@@ -219,13 +219,14 @@ def test_every_type_is_the_same_from_the_log_and_from_a_snapshot(place: SqlServe
         ("nvarchar(20) COLLATE Latin1_General_CI_AS", [f"N'{'aB'[n % 2]}{n:02}'" for n in range(20)]),
         ("varchar(20) COLLATE SQL_Latin1_General_CP1_CI_AS", [f"'{'Ab'[n % 2]}-{n:02}'" for n in range(20)]),
         ("datetime2(7)", [f"'2026-01-01 00:00:00.00000{n:02}'" for n in range(20)]),
+        ("int", [str(n * 7 + 1) for n in range(20)]),
         ("varbinary(8)", [f"0x{n * 7 % 20:02x}" for n in range(20)]),
         ("float", [f"{n}.1e-3" for n in range(20)]),
     ],
 )  # fmt: skip
 def test_ranges_follow_the_server_s_own_order_of_keys(place: SqlServerPlace, key: str, values: list[str]) -> None:
-    place.run(f"CREATE TABLE @.t (id {key} PRIMARY KEY, n int)")
-    place.run("INSERT INTO @.t (id, n) VALUES " + ", ".join(f"({value}, {n})" for n, value in enumerate(values)))
+    place.run(f"CREATE TABLE @.t (k0 {key} PRIMARY KEY, n int)")
+    place.run("INSERT INTO @.t (k0, n) VALUES " + ", ".join(f"({value}, {n})" for n, value in enumerate(values)))
     place.follow("t")
     table, reader = place.table("t"), place.source.snapshot_reader(REPLICATOR, ReadOptions())
     end, after, seen = reader.end_key(table), None, list[int]()

@@ -59,9 +59,8 @@ def given_literal(definition: ColumnDefinition, text: str) -> str:
 
 
 def select_key(description: TableDescription) -> str:
-    """The SELECT list of a key."""
-    names = description.schema.key
-    return ", ".join(f"{key_expression(description.definition(name))} AS [k{at}]" for at, name in enumerate(names))
+    """The SELECT list of a key, without aliases: ORDER BY would take one for the column of that name."""
+    return ", ".join(key_expression(description.definition(name)) for name in description.schema.key)
 
 
 def read_key(description: TableDescription, row: Sequence[object]) -> tuple[str, ...]:
