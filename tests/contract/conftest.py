@@ -22,6 +22,18 @@ PLACES: Mapping[str, type[Place]] = {
 }
 
 
+# By source, tests that take long on its stand-in: `make test-long` runs them.
+SLOW: Mapping[str, str] = {"sqlserver": "test_a_transaction_ends_with_one_commit_however_large_it_is"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Not at a real server."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "place" in item.fixturenames and SOURCE not in os.environ:
+            if SLOW.get(item.callspec.params.get("place", "")) == item.originalname:
+                item.add_marker(pytest.mark.long)
+
+
 @pytest.fixture(params=[os.environ[SOURCE]] if SOURCE in os.environ else PLACES)
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     kind = PLACES[request.param]

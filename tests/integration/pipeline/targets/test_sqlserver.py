@@ -14,7 +14,7 @@ from webapp.management.commands.verify import verify
 from webapp.replicators import selectors
 from webapp.replicators.models import ReplicatorTable
 
-pytestmark = [pytest.mark.integration]
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 
 @pytest.fixture
