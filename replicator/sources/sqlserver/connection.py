@@ -33,6 +33,7 @@ from replicator.model.table_set import NameRule
 from replicator.sources.sqlserver.config import Login, SqlServerConfig, TlsMode
 
 LOCK_MILLISECONDS = 5_000
+ROWS, ROW_BYTES = 10_000, 16 * 1024 * 1024  # of a result that is wanted as a whole, at a time
 FIRST_ROWS = 200  # of a result, until it is known how wide they are
 # Messages are recognised by their English text: the driver gives the SQLSTATE and no number.
 _SESSION = (
@@ -54,7 +55,8 @@ _PERMISSION = re.compile(
 )
 _LOST = re.compile(
     r"Communication link failure|Connection not open|Client unable to establish|Connection failure|Server rejected|"
-    r"connection is broken|Connection timeout expired|SHUTDOWN is in progress|Statement completion unknown",
+    r"connection is broken|Connection timeout expired|SHUTDOWN is in progress|Statement completion unknown|"
+    r"SQLSTATE:08|TCP Provider|Login timeout expired",
     re.IGNORECASE,
 )
 _GONE = re.compile(r"Invalid object name|Base table or view not found|schema .* does not exist", re.IGNORECASE)
@@ -102,10 +104,15 @@ class Connection:
                 pass
 
     def rows(self, sql: str, where: str | TableId) -> list[tuple[Any, ...]]:
-        """All rows of a SELECT."""
-        with translated(where, self):
-            self._cursor.execute(sql)
-            return [tuple(row) for row in self._cursor.fetchall()]
+        """All rows of a SELECT.
+
+        By Arrow as well: of columns of max, the driver's `fetchall` keeps Python's lock while it waits for the server,
+        and no other thread of the process could go on, nor cancel it.
+        """
+        found: list[tuple[Any, ...]] = []
+        for batch in self.batches(sql, where, ROWS, ROW_BYTES):
+            found += zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        return found
 
     def batches(self, sql: str, where: str | TableId, rows: int, size: int) -> Iterator[pa.RecordBatch]:
         """Rows of a SELECT as they come, at most so many and about so many bytes at a time (invariant 9); at least one
