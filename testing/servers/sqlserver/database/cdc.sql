@@ -77,7 +77,8 @@ BEGIN
         low OR to_lsn > high OR from_lsn > to_lsn
         OR from_lsn > high OR high IS NULL THEN
         PERFORM ss.fail(313,
-            'An insufficient number of arguments were supplied for the procedure or function cdc.fn_cdc_get_all_changes_ ... .');
+            'An insufficient number of arguments were supplied for the procedure or function'
+            ' cdc.fn_cdc_get_all_changes_ ... .');
     END IF;
     RETURN true;
 END $$;

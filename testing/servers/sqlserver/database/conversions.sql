@@ -203,7 +203,8 @@ DO $$ DECLARE one text; kind text; BEGIN
         EXECUTE format('CREATE CAST (%s AS ss.uniqueidentifier) WITH FUNCTION ss.to_guid(text) AS IMPLICIT', one);
         FOREACH kind IN ARRAY ARRAY['datetime2', 'datetime', 'smalldatetime', 'time', 'datetimeoffset',
             'uniqueidentifier'] LOOP
-            EXECUTE format('CREATE FUNCTION ss.spelled_%2$s(given ss.%1$s) RETURNS %3$s IMMUTABLE STRICT LANGUAGE sql RETURN ss.to_text(given)::%3$s', kind,
+            EXECUTE format('CREATE FUNCTION ss.spelled_%2$s(given ss.%1$s) RETURNS %3$s IMMUTABLE STRICT LANGUAGE sql'
+                ' RETURN ss.to_text(given)::%3$s', kind,
                 replace(one, 'ss.', ''), one);
             EXECUTE format('CREATE CAST (ss.%1$s AS %3$s) WITH FUNCTION ss.spelled_%2$s(ss.%1$s) AS ASSIGNMENT',
                 kind, replace(one, 'ss.', ''), one);
@@ -216,7 +217,8 @@ DO $$ DECLARE one text; kind text; BEGIN
             END LOOP;
             EXECUTE format('CREATE CAST (date AS %s) WITH INOUT AS ASSIGNMENT', one);
         END IF;
-        EXECUTE format('CREATE FUNCTION ss.joined(%s, %1$s) RETURNS %1$s IMMUTABLE STRICT LANGUAGE internal AS ''textcat''', one);
+        EXECUTE format('CREATE FUNCTION ss.joined(%s, %1$s) RETURNS %1$s IMMUTABLE STRICT LANGUAGE internal'
+            ' AS ''textcat''', one);
         EXECUTE format('CREATE OPERATOR ss.+ (LEFTARG = %s, RIGHTARG = %1$s, FUNCTION = ss.joined)', one);
     END LOOP;
 END $$;
@@ -245,7 +247,8 @@ DO $$ DECLARE one text; kind text; made text; BEGIN
                 WHEN 'money' THEN
                     'ss.within(round(given::numeric, 4), -922337203685477.5808, 922337203685477.5807, ''money'')'
                 ELSE 'ss.within(round(given::numeric, 4), -214748.3648, 214748.3647, ''smallmoney'')' END;
-            EXECUTE format('CREATE FUNCTION ss.to_%2$s(given %1$s) RETURNS ss.%2$s IMMUTABLE STRICT LANGUAGE sql RETURN ss.as_%2$s(%3$s)', one, kind, made);
+            EXECUTE format('CREATE FUNCTION ss.to_%2$s(given %1$s) RETURNS ss.%2$s IMMUTABLE STRICT LANGUAGE sql'
+                ' RETURN ss.as_%2$s(%3$s)', one, kind, made);
             EXECUTE format('CREATE CAST (%1$s AS ss.%2$s) WITH FUNCTION ss.to_%2$s(%1$s) AS ASSIGNMENT', one, kind);
         END LOOP;
     END LOOP;
