@@ -87,6 +87,7 @@ def test_a_batch_has_variables_branches_and_parameters(database: Database) -> No
     )
     assert rows == [(3, 4)]
     assert database.run("SELECT id FROM t WHERE a = ? AND id > ?", a="ROW 2", n=0) == [(2,)]
+    assert database.run("SELECT ?, ?, ?", a=None, b=b"\0", c=Decimal("-1.50")) == [(None, b"\0", Decimal("-1.50"))]
     assert "explicit value for identity" in database.refused("INSERT INTO t (id, a) VALUES (9, N'x')")
     assert "String or binary data would be truncated" in database.refused(f"INSERT INTO t (a) VALUES (N'{'x' * 21}')")
     assert "Invalid object name 'no'" in database.refused("SELECT * FROM no")
