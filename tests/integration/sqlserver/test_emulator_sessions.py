@@ -38,6 +38,8 @@ VALUES: tuple[tuple[str, str, Any], ...] = (
     ("char(5)", "'ab'", "ab   "), ("varchar(20)", "'h\u00e9'", "h\u00e9"), ("varchar(20)", "N'\u0436'", "?"),
     ("varchar(20) COLLATE Cyrillic_General_CI_AS", "N'\u0436'", "\u0436"),
     ("varchar(20) COLLATE Latin1_General_100_CI_AS_SC_UTF8", "N'\u8868'", "\u8868"),
+    ("char(8) COLLATE Latin1_General_100_CI_AS_SC_UTF8", "N'\u8868'", "\u8868     "),
+    ("nchar(4)", "N'\U0001f388'", "\U0001f388  "),
     ("nchar(3)", "N'\u0436'", "\u0436  "), ("nvarchar(10)", "N'\u0436\U0001f388'", "\u0436\U0001f388"),
     ("nvarchar(max)", "REPLICATE(N'x', 9000)", "x" * 9000),
     ("varchar(max)", "''", ""), ("text", "'old'", "old"), ("ntext", "N'\u0436'", "\u0436"), ("image", "0x00FF",

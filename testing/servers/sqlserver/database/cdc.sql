@@ -102,6 +102,7 @@ GRANT USAGE ON SEQUENCE ss.dbts TO PUBLIC;
 
 CREATE FUNCTION ss.drop_instance(gone text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE c ss.captures; BEGIN
+    LOCK TABLE ss.captures IN ROW EXCLUSIVE MODE;  -- before the change table's, as the capture job does
     SELECT * INTO c FROM ss.captures WHERE instance = gone;
     EXECUTE format('DROP FUNCTION IF EXISTS cdc.%I', 'fn_cdc_get_net_changes_' || gone);
     EXECUTE format('DROP FUNCTION IF EXISTS cdc.%I', 'fn_cdc_get_all_changes_' || gone);
