@@ -336,6 +336,17 @@ class SqlServer(SourceUnderTest):
             cursor.execute(f"SELECT name FROM sys.tables WHERE schema_id = SCHEMA_ID('{name}')")
             return {row[0] for row in cursor.fetchall()}
 
+    def unfollowable(self, name: str) -> set[str]:
+        """Without key, and with a column of which the log has no old values."""
+        with closing(self.connect(name)) as connection, connection.cursor() as cursor:
+            cursor.execute(
+                f"SELECT t.name FROM sys.tables t WHERE t.schema_id = SCHEMA_ID('{name}') AND EXISTS (SELECT 1 FROM"
+                " sys.columns c WHERE c.object_id = t.object_id AND TYPE_NAME(c.system_type_id) IN ('text', 'ntext',"
+                " 'image')) AND NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = t.object_id AND"
+                " i.is_unique = 1)"
+            )
+            return {row[0] for row in cursor.fetchall()}
+
     def one_of(self, verb: str, table: str, where: str) -> str:
         del table
         first, _, rest = verb.partition(" ")

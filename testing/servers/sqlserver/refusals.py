@@ -59,6 +59,11 @@ _NUMBERS: dict[str, tuple[int, str, int]] = {
     "23514": (547, "The statement conflicted with a CHECK constraint.", 16),
     "22003": (8115, "Arithmetic overflow error converting expression to data type.", 16),
     "22001": (2628, "String or binary data would be truncated.", 16),
+    "42804": (
+        257,
+        "Implicit conversion between these data types is not allowed. Use the CONVERT function to run this query.",
+        16,
+    ),
     "22012": (8134, "Divide by zero error encountered.", 16),
     "22P02": (245, "Conversion failed when converting the varchar value to data type int.", 16),
     "42P01": (208, "Invalid object name.", 16),

@@ -183,7 +183,8 @@ class Session:
         translator = Translator(self.names, self.types())
         sql = translator.statement(f"SELECT {expression}")
         text = sql.sql if not kind else f'SELECT CAST(x."?column?" AS {kind}) FROM ({sql.sql}) AS x'
-        rows = self.connection.query(text, self.values(sql.variables))
+        rows: list[list[Any]] = []
+        self.atomic(lambda: rows.extend(self.connection.query(text, self.values(sql.variables))), writes=False)
         return rows[0][0] if rows else None
 
     def types(self) -> dict[str, str]:

@@ -38,6 +38,8 @@ VALUES: tuple[tuple[str, str, Any], ...] = (
     ("char(5)", "'ab'", "ab   "), ("varchar(20)", "'h\u00e9'", "h\u00e9"), ("varchar(20)", "N'\u0436'", "?"),
     ("varchar(20) COLLATE Cyrillic_General_CI_AS", "N'\u0436'", "\u0436"),
     ("varchar(20) COLLATE Latin1_General_100_CI_AS_SC_UTF8", "N'\u8868'", "\u8868"),
+    ("char(8) COLLATE Latin1_General_100_CI_AS_SC_UTF8", "N'\u8868'", "\u8868     "),
+    ("nchar(4)", "N'\U0001f388'", "\U0001f388  "),
     ("nchar(3)", "N'\u0436'", "\u0436  "), ("nvarchar(10)", "N'\u0436\U0001f388'", "\u0436\U0001f388"),
     ("nvarchar(max)", "REPLICATE(N'x', 9000)", "x" * 9000),
     ("varchar(max)", "''", ""), ("text", "'old'", "old"), ("ntext", "N'\u0436'", "\u0436"), ("image", "0x00FF",
@@ -87,6 +89,7 @@ def test_a_batch_has_variables_branches_and_parameters(database: Database) -> No
     )
     assert rows == [(3, 4)]
     assert database.run("SELECT id FROM t WHERE a = ? AND id > ?", a="ROW 2", n=0) == [(2,)]
+    assert database.run("SELECT ?, ?, ?", a=None, b=b"\0", c=Decimal("-1.50")) == [(None, b"\0", Decimal("-1.50"))]
     assert "explicit value for identity" in database.refused("INSERT INTO t (id, a) VALUES (9, N'x')")
     assert "String or binary data would be truncated" in database.refused(f"INSERT INTO t (a) VALUES (N'{'x' * 21}')")
     assert "Invalid object name 'no'" in database.refused("SELECT * FROM no")

@@ -65,7 +65,7 @@ def test_change_tables_tell_all_that_histories_did(source: SqlServer) -> None:
     assert total.lost == 0
     assert total.transactions > 10
     assert compared >= SEEDS
-    assert len([one for one in used if one.startswith("type ")]) > 20
+    assert len([one for one in used if one.startswith("type ")]) > 15
 
 
 def captured(source: SqlServer, name: str) -> dict[int, int]:

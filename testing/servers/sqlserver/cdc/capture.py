@@ -89,9 +89,9 @@ class CaptureJob(threading.Thread):
                 while self._scan(connection) and not self._ended.is_set():
                     pass
                 self.error = ""
-            except psycopg.Error as error:
+            except Exception as error:  # noqa: BLE001 - the next scan begins where this one did
                 self.error = str(error)
-                print(f"capture of {self.database}: {error}", flush=True)
+                print(f"capture of {self.database}: {type(error).__name__}: {error}", flush=True)
                 if connection is not None:
                     with suppress(psycopg.Error):
                         connection.close()
@@ -121,6 +121,7 @@ class CaptureJob(threading.Thread):
         found = list(transactions(rows, self._relations))
         fresh = [one for one in found if one.end > int(done)]
         with connection.transaction():
+            connection.execute("LOCK TABLE ss.captures IN SHARE MODE")  # instances neither come nor go meanwhile
             writer = Writer(connection)
             for one in fresh:
                 writer.write(one)

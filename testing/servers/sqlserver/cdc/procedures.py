@@ -354,6 +354,21 @@ def cleanup_job(session: Session, _: Arguments) -> None:
             clean(session, instance, table, rows[0][0])
 
 
+def add_job(session: Session, arguments: Arguments) -> None:
+    """sys.sp_cdc_add_job."""
+    _owner(session)
+    session.connection.query(
+        "INSERT INTO ss.jobs (kind) VALUES (lower($1::text)) ON CONFLICT DO NOTHING", [arguments.get("job_type")]
+    )
+    change_job(session, arguments)
+
+
+def drop_job(session: Session, arguments: Arguments) -> None:
+    """sys.sp_cdc_drop_job."""
+    _owner(session)
+    session.connection.query("DELETE FROM ss.jobs WHERE kind = lower($1::text)", [arguments.get("job_type")])
+
+
 def change_job(session: Session, arguments: Arguments) -> None:
     """sys.sp_cdc_change_job; what is NULL stays."""
     _owner(session)
@@ -403,16 +418,20 @@ def help_cdc(session: Session, arguments: Arguments) -> None:
 PROCEDURES: dict[str, Callable[[Session, Arguments], None]] = {
     "sp_cdc_enable_db": enable_db, "sp_cdc_disable_db": disable_db, "sp_cdc_enable_table": enable_table,
     "sp_cdc_disable_table": disable_table,
-    "sp_cdc_cleanup_change_table": cleanup, "sp_cdc_change_job": change_job, "sp_cdc_start_job": _running(running=True),
+    "sp_cdc_cleanup_change_table": cleanup, "sp_cdc_change_job": change_job, "sp_cdc_add_job": add_job,
+    "sp_cdc_drop_job": drop_job, "sp_cdc_start_job": _running(running=True),
     "sp_cdc_stop_job": _running(running=False),
     "sp_cdc_help_jobs": help_jobs, "sp_cdc_help_change_data_capture": help_cdc, "sp_mscdc_cleanup_job": cleanup_job,
 }  # fmt: skip
+_JOB = ("job_type", "maxtrans", "maxscans", "continuous", "pollinginterval", "retention", "threshold")
 ORDER = {
-    "sp_cdc_enable_table": ("source_schema", "source_name", "role_name", "capture_instance", "supports_net_changes",
-    "index_name", "captured_column_list", "filegroup_name", "allow_partition_switch"),
+    "sp_cdc_enable_table": (
+        "source_schema", "source_name", "role_name", "capture_instance", "supports_net_changes", "index_name",
+        "captured_column_list", "filegroup_name", "allow_partition_switch",
+    ),
     "sp_cdc_disable_table": ("source_schema", "source_name", "capture_instance"),
     "sp_cdc_cleanup_change_table": ("capture_instance", "low_water_mark", "threshold"),
-    "sp_cdc_change_job": ("job_type", "maxtrans", "maxscans", "continuous", "pollinginterval", "retention",
-    "threshold"), "sp_cdc_start_job": ("job_type",), "sp_cdc_stop_job": ("job_type",),
+    "sp_cdc_change_job": _JOB, "sp_cdc_add_job": ("job_type", "start_job", *_JOB[1:]), "sp_cdc_drop_job": ("job_type",),
+    "sp_cdc_start_job": ("job_type",), "sp_cdc_stop_job": ("job_type",),
     "sp_cdc_help_change_data_capture": ("source_schema", "source_name"),
 }  # fmt: skip

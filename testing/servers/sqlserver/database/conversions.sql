@@ -10,7 +10,8 @@ RETURN (make_date(y, m, d) - DATE '0001-01-01')::int8 * 864000000000;
 -- A date, a time or both, to units of 100 ns; an offset is looked at by `ss.parsed_offset` alone.
 CREATE FUNCTION ss.parsed_moment(given text) RETURNS int8 IMMUTABLE STRICT LANGUAGE plpgsql AS $$
 DECLARE
-    p text[] := regexp_match(btrim(given), '^(?:(\d{4})-(\d{1,2})-(\d{1,2})|(\d{4})(\d\d)(\d\d))?(?:[T ]*(\d{1,2}):(\d\d)'
+    p text[] := regexp_match(btrim(given),
+        '^(?:(\d{4})-(\d{1,2})-(\d{1,2})|(\d{4})(\d\d)(\d\d))?(?:[T ]*(\d{1,2}):(\d\d)'
         '(?::(\d\d)(?:\.(\d{1,9}))?)?)? ?(?:Z|[+-]\d\d:\d\d)?$');
     days int8 := ss.day_ticks(1900, 1, 1);
 BEGIN
@@ -77,7 +78,8 @@ CREATE FUNCTION ss.to_datetime(given ss.datetime2) RETURNS ss.datetime IMMUTABLE
 DECLARE made int8 := round((given::int8 - ss.day_ticks(1900, 1, 1))::numeric * 3 / 100000)::int8;
 BEGIN
     IF given::int8 < ss.day_ticks(1753, 1, 1) THEN
-        PERFORM ss.fail(242, 'The conversion of a datetime2 data type to a datetime data type resulted in an out-of-range value.');
+        PERFORM ss.fail(242,
+            'The conversion of a datetime2 data type to a datetime data type resulted in an out-of-range value.');
     END IF;
     RETURN made::ss.datetime;
 END $$;
@@ -98,11 +100,13 @@ CREATE CAST (ss.datetime AS date) WITH FUNCTION ss.to_date(ss.datetime) AS ASSIG
 
 -- smalldatetime: to the minute
 
-CREATE FUNCTION ss.to_smalldatetime(given ss.datetime2) RETURNS ss.smalldatetime IMMUTABLE STRICT LANGUAGE plpgsql AS $$
+CREATE FUNCTION ss.to_smalldatetime(given ss.datetime2) RETURNS ss.smalldatetime IMMUTABLE STRICT
+    LANGUAGE plpgsql AS $$
 DECLARE made int8 := round((given::int8 - ss.day_ticks(1900, 1, 1))::numeric / 600000000)::int8;
 BEGIN
     IF made < 0 OR made > 65535::int8 * 1440 + 1439 THEN
-        PERFORM ss.fail(242, 'The conversion of a datetime2 data type to a smalldatetime data type resulted in an out-of-range value.');
+        PERFORM ss.fail(242,
+            'The conversion of a datetime2 data type to a smalldatetime data type resulted in an out-of-range value.');
     END IF;
     RETURN made::ss.smalldatetime;
 END $$;
@@ -127,7 +131,8 @@ RETURN (given::int8 % 864000000000)::ss.time;
 CREATE FUNCTION ss.to_text(given ss.time) RETURNS text IMMUTABLE STRICT LANGUAGE sql
 RETURN substr(ss.ticks_text(given::int8), 12);
 CREATE FUNCTION ss.fit(given ss.time, modifier int) RETURNS ss.time IMMUTABLE STRICT LANGUAGE sql
-RETURN (CASE WHEN ss.rounded(given::int8, modifier) >= 864000000000 THEN 0 ELSE ss.rounded(given::int8, modifier) END)::ss.time;
+RETURN (CASE WHEN ss.rounded(given::int8, modifier) >= 864000000000 THEN 0 ELSE ss.rounded(given::int8,
+    modifier) END)::ss.time;
 CREATE CAST (ss.time AS ss.time) WITH FUNCTION ss.fit(ss.time, int) AS IMPLICIT;
 CREATE CAST (ss.datetime2 AS ss.time) WITH FUNCTION ss.to_time(ss.datetime2) AS ASSIGNMENT;
 
@@ -138,7 +143,8 @@ RETURN (int8send(utc) || int2send(minutes::int2))::ss.datetimeoffset;
 CREATE FUNCTION ss.utc(given ss.datetimeoffset) RETURNS int8 IMMUTABLE STRICT LANGUAGE sql
 RETURN ('x' || encode(substr(given::bytea, 1, 8), 'hex'))::bit(64)::int8;
 CREATE FUNCTION ss.minutes(given ss.datetimeoffset) RETURNS int IMMUTABLE STRICT LANGUAGE sql
-RETURN ('x' || encode(substr(given::bytea, 9, 2), 'hex'))::bit(16)::int - CASE WHEN get_byte(given::bytea, 8) > 127 THEN 65536 ELSE 0 END;
+RETURN ('x' || encode(substr(given::bytea, 9, 2), 'hex'))::bit(16)::int - CASE WHEN get_byte(given::bytea,
+    8) > 127 THEN 65536 ELSE 0 END;
 CREATE FUNCTION ss.to_datetimeoffset(given text) RETURNS ss.datetimeoffset IMMUTABLE STRICT LANGUAGE sql
 RETURN ss.offset_of(ss.parsed_moment(given) - ss.parsed_offset(given)::int8 * 600000000, ss.parsed_offset(given));
 CREATE FUNCTION ss.to_datetimeoffset(given ss.datetime2) RETURNS ss.datetimeoffset IMMUTABLE STRICT LANGUAGE sql
@@ -154,7 +160,8 @@ CREATE CAST (ss.datetimeoffset AS ss.datetimeoffset) WITH FUNCTION ss.fit(ss.dat
 CREATE CAST (ss.datetime2 AS ss.datetimeoffset) WITH FUNCTION ss.to_datetimeoffset(ss.datetime2) AS IMPLICIT;
 CREATE CAST (ss.datetimeoffset AS ss.datetime2) WITH FUNCTION ss.to_datetime2(ss.datetimeoffset) AS ASSIGNMENT;
 
--- uniqueidentifier: the last group first, then the others from the right ("Comparing GUID and uniqueidentifier values")
+-- uniqueidentifier: the last group first, then the others from the right ("Comparing GUID and uniqueidentifier
+    -- values")
 
 CREATE CAST (uuid AS ss.uniqueidentifier) WITHOUT FUNCTION;
 CREATE CAST (ss.uniqueidentifier AS uuid) WITHOUT FUNCTION;
@@ -164,14 +171,16 @@ BEGIN
     IF h !~ '^[0-9a-fA-F]{32}' OR given !~ '^\s*\{?[0-9A-Fa-f]{8}-' THEN
         PERFORM ss.fail(8169, 'Conversion failed when converting from a character string to uniqueidentifier.');
     END IF;
-    RETURN (substr(h, 21, 12) || substr(h, 17, 4) || substr(h, 15, 2) || substr(h, 13, 2) || substr(h, 11, 2) || substr(h, 9, 2)
+    RETURN (substr(h, 21, 12) || substr(h, 17, 4) || substr(h, 15, 2) || substr(h, 13, 2) || substr(h, 11,
+        2) || substr(h, 9, 2)
         || substr(h, 7, 2) || substr(h, 5, 2) || substr(h, 3, 2) || substr(h, 1, 2))::uuid::ss.uniqueidentifier;
 END $$;
 CREATE FUNCTION ss.to_text(given ss.uniqueidentifier) RETURNS text IMMUTABLE STRICT LANGUAGE plpgsql AS $$
 DECLARE h text := upper(replace((given::uuid)::text, '-', ''));
 BEGIN
     RETURN substr(h, 31, 2) || substr(h, 29, 2) || substr(h, 27, 2) || substr(h, 25, 2) || '-' || substr(h, 23, 2)
-        || substr(h, 21, 2) || '-' || substr(h, 19, 2) || substr(h, 17, 2) || '-' || substr(h, 13, 4) || '-' || substr(h, 1, 12);
+        || substr(h, 21, 2) || '-' || substr(h, 19, 2) || substr(h, 17, 2) || '-' || substr(h, 13,
+            4) || '-' || substr(h, 1, 12);
 END $$;
 CREATE FUNCTION ss.newid() RETURNS ss.uniqueidentifier LANGUAGE sql RETURN ss.to_guid(gen_random_uuid()::text);
 
@@ -181,28 +190,35 @@ DO $$ DECLARE one text; BEGIN
     FOREACH one IN ARRAY ARRAY['ss.nvarchar', 'ss.varchar', 'ss.char', 'ss.nchar', 'text'] LOOP
         EXECUTE format('CREATE CAST (%s AS ss.datetime2) WITH FUNCTION ss.to_datetime2(text) AS IMPLICIT', one);
         EXECUTE format('CREATE CAST (%s AS ss.datetime) WITH FUNCTION ss.to_datetime(text) AS IMPLICIT', one);
-        EXECUTE format('CREATE CAST (%s AS ss.smalldatetime) WITH FUNCTION ss.to_smalldatetime(text) AS IMPLICIT', one);
+        EXECUTE format('CREATE CAST (%s AS ss.smalldatetime) WITH FUNCTION ss.to_smalldatetime(text) AS IMPLICIT',
+            one);
         EXECUTE format('CREATE CAST (%s AS ss.time) WITH FUNCTION ss.to_time(text) AS IMPLICIT', one);
-        EXECUTE format('CREATE CAST (%s AS ss.datetimeoffset) WITH FUNCTION ss.to_datetimeoffset(text) AS IMPLICIT', one);
+        EXECUTE format('CREATE CAST (%s AS ss.datetimeoffset) WITH FUNCTION ss.to_datetimeoffset(text) AS IMPLICIT',
+            one);
         EXECUTE format('CREATE CAST (%s AS date) WITH FUNCTION ss.to_date(text) AS IMPLICIT', one);
     END LOOP;
 END $$;
 DO $$ DECLARE one text; kind text; BEGIN
     FOREACH one IN ARRAY ARRAY['ss.nvarchar', 'ss.varchar', 'ss.char', 'ss.nchar', 'text'] LOOP
         EXECUTE format('CREATE CAST (%s AS ss.uniqueidentifier) WITH FUNCTION ss.to_guid(text) AS IMPLICIT', one);
-        FOREACH kind IN ARRAY ARRAY['datetime2', 'datetime', 'smalldatetime', 'time', 'datetimeoffset', 'uniqueidentifier'] LOOP
-            EXECUTE format('CREATE FUNCTION ss.spelled_%2$s(given ss.%1$s) RETURNS %3$s IMMUTABLE STRICT LANGUAGE sql RETURN ss.to_text(given)::%3$s', kind,
+        FOREACH kind IN ARRAY ARRAY['datetime2', 'datetime', 'smalldatetime', 'time', 'datetimeoffset',
+            'uniqueidentifier'] LOOP
+            EXECUTE format('CREATE FUNCTION ss.spelled_%2$s(given ss.%1$s) RETURNS %3$s IMMUTABLE STRICT LANGUAGE sql'
+                ' RETURN ss.to_text(given)::%3$s', kind,
                 replace(one, 'ss.', ''), one);
-            EXECUTE format('CREATE CAST (ss.%1$s AS %3$s) WITH FUNCTION ss.spelled_%2$s(ss.%1$s) AS ASSIGNMENT', kind, replace(one, 'ss.', ''), one);
+            EXECUTE format('CREATE CAST (ss.%1$s AS %3$s) WITH FUNCTION ss.spelled_%2$s(ss.%1$s) AS ASSIGNMENT',
+                kind, replace(one, 'ss.', ''), one);
         END LOOP;
         IF one <> 'text' THEN
-            FOREACH kind IN ARRAY ARRAY['int2', 'int4', 'int8', 'numeric', 'float4', 'float8', 'ss.money', 'ss.bit', 'ss.tinyint'] LOOP
+            FOREACH kind IN ARRAY ARRAY['int2', 'int4', 'int8', 'numeric', 'float4', 'float8', 'ss.money', 'ss.bit',
+                'ss.tinyint'] LOOP
                 EXECUTE format('CREATE CAST (%s AS %s) WITH INOUT AS ASSIGNMENT', one, kind);
                 EXECUTE format('CREATE CAST (%s AS %s) WITH INOUT AS ASSIGNMENT', kind, one);
             END LOOP;
             EXECUTE format('CREATE CAST (date AS %s) WITH INOUT AS ASSIGNMENT', one);
         END IF;
-        EXECUTE format('CREATE FUNCTION ss.joined(%s, %1$s) RETURNS %1$s IMMUTABLE STRICT LANGUAGE internal AS ''textcat''', one);
+        EXECUTE format('CREATE FUNCTION ss.joined(%s, %1$s) RETURNS %1$s IMMUTABLE STRICT LANGUAGE internal'
+            ' AS ''textcat''', one);
         EXECUTE format('CREATE OPERATOR ss.+ (LEFTARG = %s, RIGHTARG = %1$s, FUNCTION = ss.joined)', one);
     END LOOP;
 END $$;
@@ -213,7 +229,8 @@ CREATE FUNCTION ss.as_bit(int2) RETURNS ss.bit IMMUTABLE STRICT LANGUAGE interna
 CREATE FUNCTION ss.as_tinyint(int2) RETURNS ss.tinyint IMMUTABLE STRICT LANGUAGE internal AS 'int2up';
 CREATE FUNCTION ss.as_money(numeric) RETURNS ss.money IMMUTABLE STRICT LANGUAGE internal AS 'numeric_uplus';
 CREATE FUNCTION ss.as_smallmoney(numeric) RETURNS ss.smallmoney IMMUTABLE STRICT LANGUAGE internal AS 'numeric_uplus';
-CREATE FUNCTION ss.within(given numeric, low numeric, high numeric, kind text) RETURNS numeric IMMUTABLE STRICT LANGUAGE plpgsql AS $$
+CREATE FUNCTION ss.within(given numeric, low numeric, high numeric, kind text) RETURNS numeric IMMUTABLE STRICT
+    LANGUAGE plpgsql AS $$
 BEGIN
     IF given < low OR given > high THEN
         PERFORM ss.fail(CASE kind WHEN 'tinyint' THEN 220 ELSE 8115 END, CASE kind
@@ -227,9 +244,11 @@ DO $$ DECLARE one text; kind text; made text; BEGIN
         FOREACH kind IN ARRAY ARRAY['bit', 'tinyint', 'money', 'smallmoney'] LOOP
             made := CASE kind WHEN 'bit' THEN '(given <> 0)::int::int2'
                 WHEN 'tinyint' THEN 'ss.within(trunc(given::numeric), 0, 255, ''tinyint'')::int2'
-                WHEN 'money' THEN 'ss.within(round(given::numeric, 4), -922337203685477.5808, 922337203685477.5807, ''money'')'
+                WHEN 'money' THEN
+                    'ss.within(round(given::numeric, 4), -922337203685477.5808, 922337203685477.5807, ''money'')'
                 ELSE 'ss.within(round(given::numeric, 4), -214748.3648, 214748.3647, ''smallmoney'')' END;
-            EXECUTE format('CREATE FUNCTION ss.to_%2$s(given %1$s) RETURNS ss.%2$s IMMUTABLE STRICT LANGUAGE sql RETURN ss.as_%2$s(%3$s)', one, kind, made);
+            EXECUTE format('CREATE FUNCTION ss.to_%2$s(given %1$s) RETURNS ss.%2$s IMMUTABLE STRICT LANGUAGE sql'
+                ' RETURN ss.as_%2$s(%3$s)', one, kind, made);
             EXECUTE format('CREATE CAST (%1$s AS ss.%2$s) WITH FUNCTION ss.to_%2$s(%1$s) AS ASSIGNMENT', one, kind);
         END LOOP;
     END LOOP;
@@ -244,21 +263,26 @@ CREATE CAST (ss.tinyint AS int4) WITH FUNCTION ss.to_int(ss.tinyint) AS ASSIGNME
 CREATE FUNCTION ss.fit(given ss.varbinary, modifier int) RETURNS ss.varbinary IMMUTABLE STRICT LANGUAGE sql
 RETURN substr(given::bytea, 1, modifier - 4)::ss.varbinary;
 CREATE FUNCTION ss.fit(given ss.binary, modifier int) RETURNS ss.binary IMMUTABLE STRICT LANGUAGE sql
-RETURN substr(given::bytea || decode(repeat('00', greatest(0, modifier - 4 - octet_length(given::bytea))), 'hex'), 1, modifier - 4)::ss.binary;
+RETURN substr(given::bytea || decode(repeat('00', greatest(0, modifier - 4 - octet_length(given::bytea))), 'hex'), 1,
+    modifier - 4)::ss.binary;
 CREATE CAST (ss.varbinary AS ss.varbinary) WITH FUNCTION ss.fit(ss.varbinary, int) AS IMPLICIT;
 CREATE CAST (ss.binary AS ss.binary) WITH FUNCTION ss.fit(ss.binary, int) AS IMPLICIT;
-CREATE FUNCTION ss.to_binary(given int4) RETURNS ss.varbinary IMMUTABLE STRICT LANGUAGE sql RETURN int4send(given)::ss.varbinary;
-CREATE FUNCTION ss.to_binary(given int8) RETURNS ss.varbinary IMMUTABLE STRICT LANGUAGE sql RETURN int8send(given)::ss.varbinary;
+CREATE FUNCTION ss.to_binary(given int4) RETURNS ss.varbinary IMMUTABLE STRICT LANGUAGE sql
+    RETURN int4send(given)::ss.varbinary;
+CREATE FUNCTION ss.to_binary(given int8) RETURNS ss.varbinary IMMUTABLE STRICT LANGUAGE sql
+    RETURN int8send(given)::ss.varbinary;
 CREATE FUNCTION ss.to_int8(given ss.varbinary) RETURNS int8 IMMUTABLE STRICT LANGUAGE sql
 RETURN ('x' || lpad(right(encode(given::bytea, 'hex'), 16), 16, '0'))::bit(64)::int8;
-CREATE FUNCTION ss.to_binary_filled(given int4) RETURNS ss.binary IMMUTABLE STRICT LANGUAGE sql RETURN int4send(given)::ss.binary;
+CREATE FUNCTION ss.to_binary_filled(given int4) RETURNS ss.binary IMMUTABLE STRICT LANGUAGE sql
+    RETURN int4send(given)::ss.binary;
 CREATE CAST (int4 AS ss.binary) WITH FUNCTION ss.to_binary_filled(int4);
 CREATE CAST (int4 AS ss.varbinary) WITH FUNCTION ss.to_binary(int4);
 CREATE CAST (int8 AS ss.varbinary) WITH FUNCTION ss.to_binary(int8);
 CREATE CAST (ss.varbinary AS int8) WITH FUNCTION ss.to_int8(ss.varbinary);
 CREATE FUNCTION ss.to_varbinary(given ss.varchar) RETURNS ss.varbinary IMMUTABLE STRICT LANGUAGE sql
 RETURN convert_to(given::text, 'WIN1252')::ss.varbinary;
-CREATE FUNCTION ss.to_varbinary(given ss.uniqueidentifier) RETURNS ss.varbinary IMMUTABLE STRICT LANGUAGE plpgsql AS $$
+CREATE FUNCTION ss.to_varbinary(given ss.uniqueidentifier) RETURNS ss.varbinary IMMUTABLE STRICT
+    LANGUAGE plpgsql AS $$
 DECLARE b bytea := uuid_send(given::uuid);
 BEGIN RETURN substr(b, 13, 4) || substr(b, 11, 2) || substr(b, 9, 2) || substr(b, 7, 2) || substr(b, 1, 6); END $$;
 CREATE CAST (ss.varchar AS ss.varbinary) WITH FUNCTION ss.to_varbinary(ss.varchar);
@@ -267,10 +291,13 @@ CREATE CAST (ss.uniqueidentifier AS ss.varbinary) WITH FUNCTION ss.to_varbinary(
 -- sql_variant: the bytes of TDS, of the base types that a test needs ([MS-TDS] 2.2.5.5.3)
 
 CREATE FUNCTION ss.reversed(given bytea) RETURNS bytea IMMUTABLE STRICT LANGUAGE sql
-RETURN (SELECT decode(string_agg(lpad(to_hex(get_byte(given, i)), 2, '0'), '' ORDER BY i DESC), 'hex') FROM generate_series(0, octet_length(given) - 1) AS i);
+RETURN (SELECT decode(string_agg(lpad(to_hex(get_byte(given, i)), 2, '0'), '' ORDER BY i DESC), 'hex')
+    FROM generate_series(0, octet_length(given) - 1) AS i);
 CREATE FUNCTION ss.utf16(given text) RETURNS bytea IMMUTABLE STRICT LANGUAGE sql
-RETURN coalesce((SELECT string_agg(CASE WHEN ascii(c) < 65536 THEN ss.reversed(int2send((ascii(c) - CASE WHEN ascii(c) > 32767 THEN 65536 ELSE 0 END)::int2))
-    ELSE ss.reversed(int2send((55296 + (ascii(c) - 65536) / 1024 - 65536)::int2)) || ss.reversed(int2send((56320 + (ascii(c) - 65536) % 1024 - 65536)::int2)) END, '' ORDER BY n)
+RETURN coalesce((SELECT string_agg(CASE WHEN ascii(c) < 65536 THEN ss.reversed(int2send((ascii(c) - CASE
+    WHEN ascii(c) > 32767 THEN 65536 ELSE 0 END)::int2))
+    ELSE ss.reversed(int2send((55296 + (ascii(c) - 65536) / 1024 - 65536)::int2)) || ss.reversed(int2send((56320 +
+        (ascii(c) - 65536) % 1024 - 65536)::int2)) END, '' ORDER BY n)
     FROM regexp_split_to_table(given, '') WITH ORDINALITY AS t (c, n) WHERE c <> ''), '');
 CREATE FUNCTION ss.to_variant(given int4) RETURNS ss.sql_variant IMMUTABLE STRICT LANGUAGE sql
 RETURN ('\x3800'::bytea || ss.reversed(int4send(given)))::ss.sql_variant;

@@ -185,7 +185,7 @@ def _wide(name: str, kind: str, size: int) -> Column:
         def encode(value: bytes | None) -> bytes:
             if value is None:
                 return _NULL_SHORT
-            raw = value.decode().encode("utf-16-le")
+            raw = value.decode().encode("utf-16-le")[: size * 2]  # Postgres pads by characters, not by units
             return struct.pack("<H", len(raw)) + raw
 
         return Column(name, kind, token + struct.pack("<H", size * 2) + COLLATION, encode)
@@ -204,7 +204,7 @@ def _narrow(name: str, kind: str, size: int, code_page: str) -> Column:
             if value is None:
                 return _NULL_SHORT
             raw = value if code_page == "utf-8" else value.decode().encode(code_page, "replace")
-            return struct.pack("<H", len(raw)) + raw
+            return struct.pack("<H", min(len(raw), size)) + raw[:size]  # as above
 
         return Column(name, kind, token + struct.pack("<H", size) + collation, encode)
 
