@@ -28,7 +28,7 @@ SLOW: Mapping[str, str] = {"sqlserver": "test_a_transaction_ends_with_one_commit
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Not at a real server."""
-    played = [one for one in items if isinstance(one, pytest.Function) and "place" in one.fixturenames]
+    played = [one for one in items if isinstance(one, pytest.Function) and hasattr(one, "callspec")]
     for item in played if SOURCE not in os.environ else ():
         if SLOW.get(item.callspec.params.get("place", "")) == item.originalname:
             item.add_marker(pytest.mark.long)
