@@ -1,7 +1,7 @@
 FROM python:3.11-slim-bookworm
 
 RUN apt-get update \
- && apt-get install -y --no-install-recommends openjdk-17-jre-headless tini \
+ && apt-get install -y --no-install-recommends openjdk-17-jre-headless tini libltdl7 \
  && rm -rf /var/lib/apt/lists/*
 
 RUN useradd --create-home --uid 1000 tidemark && mkdir /data /secrets && chown tidemark /data /secrets && chmod 700 /data /secrets

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from testing.servers.redshift import EmbeddedRedshift
     from testing.servers.snowflake.embedded import EmbeddedSnowflake
     from testing.servers.spanner import EmbeddedSpanner
+    from testing.servers.sqlserver.embedded import EmbeddedSQLServer
     from tests.integration.kafka.security import Authority
     from tests.integration.spark.lake import Lake
 
@@ -301,6 +302,14 @@ def bigquery_server() -> Iterator[EmbeddedBigQuery]:
     from testing.servers.bigquery.embedded import EmbeddedBigQuery
 
     yield from _while_it_runs(EmbeddedBigQuery(HOME / "bigquery"))
+
+
+@pytest.fixture(scope="session")
+def sqlserver() -> Iterator[EmbeddedSQLServer]:
+    """A live emulator of SQL Server, with TLS."""
+    from testing.servers.sqlserver.embedded import EmbeddedSQLServer
+
+    yield from _while_it_runs(EmbeddedSQLServer(HOME / "sqlserver"))
 
 
 @pytest.fixture(scope="session")

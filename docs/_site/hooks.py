@@ -17,6 +17,7 @@ PAGES = {
     "SECURITY.md": "SECURITY.md",
     "replicator/sources/mysql/README.md": "sources/mysql.md",
     "replicator/sources/postgres/README.md": "sources/postgres.md",
+    "replicator/sources/sqlserver/README.md": "sources/sqlserver.md",
     "replicator/sources/oracle/README.md": "sources/oracle.md",
     "replicator/targets/iceberg/README.md": "targets/iceberg.md",
     "replicator/targets/delta/README.md": "targets/delta.md",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replicator.errors import ConfigurationError
-from replicator.sources import mysql, oracle, postgres
+from replicator.sources import mysql, oracle, postgres, sqlserver
 from replicator.sources.kind import SourceKind
 
 __all__ = ["DEFAULT_KIND", "KINDS", "SourceKind", "source_kind"]
@@ -13,6 +13,7 @@ KINDS: dict[str, SourceKind] = {
     for kind in (
         mysql.KIND,
         postgres.KIND,
+        sqlserver.KIND,
         oracle.KIND,
     )
 }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -14,7 +16,12 @@ from webapp.embedded.java_artifacts import cache_folder
 from webapp.embedded.processes import ServerFailed
 
 # By library: the packages that have it (Debian 13 and Ubuntu 24.04 renamed one).
-PACKAGES = {"libaio.so.1": ("libaio1t64", "libaio1"), "libnuma.so.1": ("libnuma1",), "libcrypt.so.1": ("libcrypt1",)}
+PACKAGES = {
+    "libaio.so.1": ("libaio1t64", "libaio1"),
+    "libnuma.so.1": ("libnuma1",),
+    "libcrypt.so.1": ("libcrypt1",),
+    "libltdl.so.7": ("libltdl7",),
+}
 
 
 @cache
@@ -26,6 +33,22 @@ def library_path(program: Path) -> str:
     if missing := _missing(program, folder):
         raise ServerFailed(f"{program.name} does not find {', '.join(missing)}: {_advice(missing)}")
     return _path(folder)
+
+
+@cache
+def load(library: str) -> None:
+    """Into this process, for a driver that it will load; ServerFailed with what to install where it cannot be had."""
+    folder = cache_folder() / "libraries"
+    with suppress(OSError):
+        ctypes.CDLL(library, ctypes.RTLD_GLOBAL)
+        return
+    if not (folder / library).exists():
+        _fetch(library, folder)
+    os.environ["LD_LIBRARY_PATH"] = _path(folder)  # of processes that this one starts
+    try:
+        ctypes.CDLL(str(folder / library), ctypes.RTLD_GLOBAL)
+    except OSError:
+        raise ServerFailed(f"{library} is missing: {_advice([library])}") from None
 
 
 def _path(folder: Path) -> str:

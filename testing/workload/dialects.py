@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testing.workload import mysql, oracle, postgres
+from testing.workload import mysql, oracle, postgres, sqlserver
 from testing.workload.drivers import Driver
 from testing.workload.model import Grammar
 from testing.workload.mysql.driver import MySQLDriver
@@ -17,6 +17,8 @@ def grammar(dialect: Dialect, version: int | None = None) -> Grammar:
         return postgres.grammar(version)
     if dialect == "oracle":
         return oracle.grammar()
+    if dialect == "sqlserver":
+        return sqlserver.grammar()
     return mysql.grammar(dialect)
 
 
@@ -24,4 +26,8 @@ def driver(dialect: Dialect) -> Driver:
     """How its statements are sent."""
     if dialect == "oracle":
         return OracleDriver()
+    if dialect == "sqlserver":
+        from testing.workload.sqlserver.driver import SqlServerDriver  # noqa: PLC0415 - its driver is an extra
+
+        return SqlServerDriver()
     return PostgresDriver() if dialect == "postgres" else MySQLDriver()

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Dialect = Literal["mariadb", "mysql", "postgres", "oracle"]
+Dialect = Literal["mariadb", "mysql", "postgres", "sqlserver", "oracle"]
 How = Literal["autocommit", "commit", "rollback", "left"]
 
 

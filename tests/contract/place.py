@@ -35,6 +35,8 @@ class Place:
     wrong: ClassVar[Sequence[Mapping[str, Any]]]  # settings with which its check fails at the login
     many: ClassVar[int] = 60_000  # rows of a large transaction
     decodes_the_past: ClassVar[bool] = True  # False: rows from before a statement that changed their table are lost
+    moves: ClassVar[bool] = True  # is an UPDATE of a key one change, and no DELETE and INSERT?
+    truncates: ClassVar[bool] = True  # does the server take TRUNCATE of a table that is followed?
 
     config: Mapping[str, Any]
     session: Any
@@ -127,8 +129,12 @@ class Place:
         finally:
             reader.close()
 
-    def close(self) -> None:
+    def abandon(self) -> None:
+        """What the session has open."""
         self.session.rollback()
+
+    def close(self) -> None:
+        self.abandon()
         self.log.remove()
         self.drop()
         self.source.close()

@@ -83,15 +83,17 @@ def test_every_committed_change_comes_once_in_commit_order_with_its_images(place
         "SAVEPOINT s", "INSERT INTO @.t VALUES (8, 'never')", "ROLLBACK TO SAVEPOINT s", "DELETE FROM @.t WHERE id = 1"
     )
     messages = place.read(start)
-    assert changes(messages, "id", "v", "_before_id") == [
+    moved = [("UPDATE", 3, "b", 2)] if place.moves else [("DELETE", 2, None, 2), ("INSERT", 3, "b", None)]
+    expected = [
         ("INSERT", 1, "a", None),
         ("INSERT", 2, "b", None),
         ("UPDATE", 1, "c", 1),
-        ("UPDATE", 3, "b", 2),
+        *moved,
         ("DELETE", 1, None, 1),
     ]
+    assert changes(messages, "id", "v", "_before_id") == expected
     numbers = [row for m in messages if isinstance(m, ChangeBatch) for row in m.data.column(0).to_pylist()]
-    assert sorted(numbers) == list(range(numbers[0], numbers[0] + 5))
+    assert sorted(numbers) == list(range(numbers[0], numbers[0] + len(expected)))
     assert {m.table for m in messages if isinstance(m, ChangeBatch)} == {place.table("t")}
 
 
@@ -133,7 +135,8 @@ def test_statements_are_told_at_their_place_and_rows_after_them_have_the_new_for
     place.run("INSERT INTO @.t VALUES (1, 'a')")
     place.run("ALTER TABLE @.t ADD COLUMN w int")
     place.run("INSERT INTO @.t VALUES (2, 'b', 7)")
-    place.run("TRUNCATE TABLE @.t")
+    if place.truncates:
+        place.run("TRUNCATE TABLE @.t")
     place.run("INSERT INTO @.t VALUES (3, 'c', 8)")
     told: list[Any] = []
     for message in place.read(start):
@@ -142,7 +145,7 @@ def test_statements_are_told_at_their_place_and_rows_after_them_have_the_new_for
         elif isinstance(message, SchemaChange) and (message.statement or message.reload):
             told.append(message.operation)
     first = (1, None) if place.decodes_the_past else Ddl.ALTER_TABLE  # the table is read again
-    assert told == [first, Ddl.ALTER_TABLE, (2, 7), Ddl.TRUNCATE_TABLE, (3, 8)]
+    assert told == [first, Ddl.ALTER_TABLE, (2, 7), *[Ddl.TRUNCATE_TABLE] * place.truncates, (3, 8)]
 
 
 def test_a_mark_is_met_in_the_log_between_the_changes_around_it(place: Place) -> None:

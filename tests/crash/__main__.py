@@ -1,5 +1,4 @@
-"""`python -m tests.crash --histories N --seed S --source mariadb|mysql|postgres`: random histories × the whole fault
-list.
+"""`python -m tests.crash --histories N --seed S --source mariadb|mysql|postgres|sqlserver`: histories, all faults.
 
 Ends with one line `histories N, events N, faults N, differences N`; exit 1 where the last number is not 0.  A history
 that ends with a difference is written to `--findings` with its seed, its plan and what differed, and is made smaller
@@ -63,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _caseless(options: argparse.Namespace, seed: int) -> bool:
     """Of MariaDB and MySQL, by the seed where nothing says it."""
-    if options.source in {"postgres", "oracle"}:
+    if options.source in {"postgres", "sqlserver", "oracle"}:
         return False
     if options.replay:
         return bool(json.loads(options.replay.read_text()).get("caseless", False))

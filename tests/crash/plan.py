@@ -30,9 +30,10 @@ OUTER_OF = {
     "postgres": ("connections ended by the server", "connection cut inside a message of the log", RESTORED),
     "mariadb": (RESTORED,),
     "mysql": (RESTORED,),
+    "sqlserver": (RESTORED,),
 }
-# The emulator makes no errors of a proxy's.
-NOT_OF = {"oracle": ("the source answers errors",)}
+# What the proxy cannot say in the server's protocol.
+UNSPOKEN = {"sqlserver": ("the source answers errors",), "oracle": ("the source answers errors",)}
 # By Tidemark's own column, which every table has and every change changes: a row moves from partition to partition.
 PARTITIONS = (
     "",
@@ -91,8 +92,8 @@ class Deck:
         """The same seed, source and `alone`, the same hands.  alone: one history at a time has the stand, and its
         metadata database goes back.
         """
-        self._source, self._alone = source, alone
-        self._outside = tuple(one for one in (*OUTER, *OUTER_OF.get(source, ())) if one not in NOT_OF.get(source, ()))
+        outside = [one for one in OUTER if one not in UNSPOKEN.get(source, ())]
+        self._source, self._outside, self._alone = source, (*outside, *OUTER_OF.get(source, ())), alone
         self._random = random.Random(f"deck {seed}")
         self._inner: list[tuple[str, str]] = []
         self._outer: list[str] = []

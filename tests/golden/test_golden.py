@@ -44,6 +44,7 @@ from replicator.sources.oracle.offset import parse_offset as parse_scn_offset
 from replicator.sources.oracle.rows.redo_rows import TableRows
 from replicator.sources.postgres.offset import LastCommit, LsnOffset
 from replicator.sources.postgres.offset import parse_offset as parse_lsn_offset
+from replicator.sources.sqlserver import offset as sqlserver
 from replicator.staging.naming import folder_name
 from replicator.staging.storage import Storage
 from replicator.staging.writer import SegmentWriter
@@ -155,6 +156,17 @@ def test_what_is_read_from_sql_redo() -> None:
     rows.add(run_of([text.encode() for text in texts], verbs), np.arange(len(texts)))
     read = [{name: str(value) for name, value in row.items()} for row in rows.take().to_pylist()]
     golden("sql_redo.json", as_json(read))
+
+
+def test_offsets_of_sql_server() -> None:
+    lsn = bytes.fromhex("0000002a000001f80003")
+    commit = sqlserver.CommitPoint(lsn, "0000000004AB", "2026-11-23 10:11:12.123")
+    offsets = {"first": sqlserver.LsnOffset(lsn), "with its last commit": sqlserver.LsnOffset(lsn, commit)}
+    stored = as_json({name: offset.to_dict() for name, offset in offsets.items()})
+    kept = json.loads(golden("sqlserver_offsets.json", stored))
+    for name, offset in offsets.items():
+        again = sqlserver.parse_offset(kept[name])
+        assert (again, again.commit) == (offset, offset.commit)
 
 
 def test_a_schema_with_every_type() -> None:

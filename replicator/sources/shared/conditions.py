@@ -85,6 +85,8 @@ _TYPES = frozenset(
         "TIMESTAMP",
         "TIMESTAMPTZ",
         "DATETIME",
+        "DATETIME2",
+        "NVARCHAR",
         "INT",
         "BIGINT",
         "UBIGINT",

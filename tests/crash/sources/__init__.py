@@ -8,8 +8,9 @@ from tests.crash.sources.base import SourceUnderTest, copied
 from tests.crash.sources.mysql import MariaDB, MySQL
 from tests.crash.sources.oracle import Oracle
 from tests.crash.sources.postgres import Postgres
+from tests.crash.sources.sqlserver import SqlServer
 
-SOURCES: Mapping[str, type[MariaDB | MySQL | Postgres | Oracle]] = {
-    "mariadb": MariaDB, "mysql": MySQL, "postgres": Postgres, "oracle": Oracle,
+SOURCES: Mapping[str, type[MariaDB | MySQL | Postgres | SqlServer | Oracle]] = {
+    "mariadb": MariaDB, "mysql": MySQL, "postgres": Postgres, "sqlserver": SqlServer, "oracle": Oracle,
 }  # fmt: skip
 __all__ = ["SOURCES", "SourceUnderTest", "copied"]

@@ -34,6 +34,7 @@ HARMLESS = {
     "mysql": {"server_id", "watermark_database", "connect_timeout"},
     "postgres": {"publication", "slot", "retention_limit_mb", "event_trigger", "connect_timeout"},
     "oracle": {"committed", "logs", "connect_timeout"},
+    "sqlserver": {"watermark_schema", "chunk_reads", "connect_timeout"},
     "to iceberg": {
         "namespace_prefix",
         "partition_by",
@@ -62,6 +63,7 @@ HARMLESS = {
 VALUES = {
     "host": "rogue.example", "port": 1, "user": "other", "database": "other", "ca": "", "tls": "",
     "service": "other", "sid": "other", "pdb": "other",
+    "login": "entra_password", "certificate_host": "rogue.example",
     "bootstrap_servers": "rogue:1",
     "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256", "username": "other",
 }  # fmt: skip
@@ -69,6 +71,7 @@ SOURCES = {
     "mysql": {"host": "db.example", "user": "u", "tls": "verify_ca", "ca": PEM, "password": SECRET},
     "postgres": {"host": "db.example", "user": "u", "database": "d", "tls": "verify-ca", "password": SECRET},
     "oracle": {"host": "db.example", "user": "u", "service": "ORCL", "tls": "verify_ca", "ca": PEM, "password": SECRET},
+    "sqlserver": {"host": "db.example", "user": "u", "database": "d", "tls": "required", "password": SECRET},
 }  # fmt: skip
 KAFKA = {
     "kind": "kafka", "bootstrap_servers": "k.example:9093", "security_protocol": "SASL_SSL", "username": "u",

@@ -49,6 +49,8 @@ SCHEMA = TableSchema(
             "coalesce(v, '') is distinct from lower(\"Name\")",
             'COALESCE("v", \'\') IS DISTINCT FROM LOWER("Name")',
         ),
+        ("sqlserver", "[Name] like 'x%' and V <> 7 -- all", "[Name] LIKE 'x%' AND [v] <> 7"),
+        ("sqlserver", "at >= cast('2026-01-01' as datetime2)", "[at] >= CAST('2026-01-01' AS DATETIME2)"),
     ],
 )
 def test_what_a_condition_may_be(dialect: str, text: str, meant: str) -> None:

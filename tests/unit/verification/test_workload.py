@@ -11,7 +11,7 @@ from itertools import chain
 
 import pytest
 
-from testing.workload import mysql
+from testing.workload import mysql, sqlserver
 from testing.workload.dialects import grammar
 from testing.workload.histories import MEDIUM, SMALL, Maker, Size, generate
 from testing.workload.model import Grammar
@@ -25,10 +25,11 @@ from testing.workload.postgres.values import temporal_values
 from testing.workload.postgres.values.rng_literals import text
 from testing.workload.rng_literals import Pen, spells
 from testing.workload.shrinker import shrink
+from testing.workload.sqlserver import kinds as sql_server_kinds
 from testing.workload.workload import AnySession, Dialect, History, Phase, PostgresSession, Session, Step
 
 SEEDS = 150
-DIALECTS: tuple[Dialect, ...] = ("mariadb", "mysql", "postgres", "oracle")
+DIALECTS: tuple[Dialect, ...] = ("mariadb", "mysql", "postgres", "sqlserver", "oracle")
 MARIADB_ONLY = {"hide column", "create select", "sequence", "insert returning", "alter if exists"}
 TYPES = {
     "bool", *kinds.INTEGERS, *(f"{name} unsigned" for name in kinds.INTEGERS), "decimal", "float", "double", "bit",
@@ -40,6 +41,12 @@ POSTGRES_TYPES = {
     *postgres_kinds.BITS, "bytea", *temporal_values.VALUES, *shapes.VALUES, "array of others", "domain of others",
     "domain of array", "composite", "enum", "custom range", "label range",
     *(f"large {name}" for name in postgres_kinds.LARGE),
+}  # fmt: skip
+SQL_SERVER_TYPES = {
+    "bit", "decimal", "money", "smallmoney", "float", "real", "date", "time", "datetime2", "datetime", "smalldatetime",
+    "datetimeoffset", "uniqueidentifier", "xml", "hierarchyid", "geography", "geometry", "varchar(max)",
+    "nvarchar(max)",
+    "varbinary(max)", *sql_server_kinds.INTEGERS, *sql_server_kinds.CHARACTERS, *sql_server_kinds.BINARIES,
 }  # fmt: skip
 
 
@@ -120,6 +127,14 @@ def operations(of: Grammar) -> set[str]:
     groups = (of.changes, of.rare, of.sequences, of.alterations, of.tables, of.partitions, of.surroundings)
     shapes = {"xa", "ddl in a transaction", "foreign key", "rollback", "savepoint rolled back"}
     return {name for group in groups for name in group} | {f"key {style.strip()}" for style in of.styles} | shapes
+
+
+def test_every_operation_type_and_key_of_sql_server_occurs_within_the_seeds() -> None:
+    used, sessions, _ = used_in("sqlserver")
+    expected = operations(sqlserver.grammar()) - {"xa"} | {f"type {name}" for name in SQL_SERVER_TYPES}
+    assert not expected - set(used)
+    levels = {value for session in sessions for name, value in session.settings if name.endswith("LEVEL")}
+    assert levels == {"READ COMMITTED", "SNAPSHOT", "SERIALIZABLE"}
 
 
 @pytest.mark.parametrize("dialect", ["mariadb", "mysql"])

@@ -1,0 +1,1 @@
+"""What there is on the server: tables, their columns and keys, capture instances."""

@@ -1,0 +1,249 @@
+"""Discovery from the catalog views: schemas, pages of tables, what they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from replicator.errors import (
+    SourcePermissionDenied,
+    TableDisappeared,
+    TableError,
+    UnsupportedEngine,
+)
+from replicator.model.identifiers import TableId
+from replicator.model.schema import TableSchema
+from replicator.model.table_set import TableSet
+from replicator.sources.base import DatabaseInfo, KeyRange, TableInfo
+from replicator.sources.shared.conditions import users_fault
+from replicator.sources.sqlserver.catalog import catalog_sql as sql
+from replicator.sources.sqlserver.catalog.key_range_sql import SqlServerKeyRanges
+from replicator.sources.sqlserver.catalog.table_description import (
+    UNESTABLISHED,
+    CaptureInstance,
+    Described,
+    TableDescription,
+)
+from replicator.sources.sqlserver.connection import Connection
+from replicator.sources.sqlserver.dialect import table_name
+from replicator.sources.sqlserver.names import columns_left_out, names_of
+from replicator.sources.sqlserver.types import ColumnDefinition
+
+LOOKUPS = 100  # tables in one query
+_HISTORY, _COLUMNSTORE = 1, 5  # sys.tables.temporal_type, sys.indexes.type
+_COMPUTED = "a computed column, of which the log has no values"
+_COLUMN_SET = "a column set, which the log does not have; its columns are there one by one"
+Row = tuple[Any, ...]
+
+
+class SqlServerCatalog:
+    """One connection; one thread.  `hidden`: schemas that are not shown (the watermark's)."""
+
+    def __init__(
+        self, connection: Connection, left_out: TableSet | None = None, hidden: frozenset[str] = frozenset()
+    ) -> None:
+        """`left_out`: its excluded columns are not described."""
+        self._connection = connection
+        self._names = names_of(connection)
+        self._left_out = self._names.selection(left_out or TableSet())
+        self._hidden = {self._names.name(name) for name in hidden}
+        self._has_cdc = bool(self._rows(sql.HAS_CDC)[0][0])
+        self._unmasked: bool | None = None
+
+    def databases(self) -> list[DatabaseInfo]:
+        """Schemas with the number of their tables; empty ones included."""
+        numbers = self._numbers()
+        sizes = self._sizes("1 = 1")
+        found = {self._names.name(name): [0, 0] for (name,) in self._rows(sql.SCHEMAS)}
+        for table, number in numbers.items():
+            counted = found.setdefault(table.database, [0, 0])
+            counted[0] += 1
+            counted[1] += sizes.get(number, (0, 0))[1]
+        return [DatabaseInfo(name, *found[name]) for name in sorted(found) if name not in self._hidden]
+
+    def tables(
+        self, *, database: str | None = None, search: str = "", limit: int = 100, offset: int = 0
+    ) -> tuple[list[TableInfo], int]:
+        """One page of tables by schema and name; `search` is a part of `schema.table`, in any case."""
+        wanted = search.casefold()
+        found = [table for table in self.names(database) if wanted in str(table).casefold()]
+        page = found[offset : offset + limit]
+        infos = self.infos(page)
+        return [infos.get(table) or TableInfo(table, 0, 0, "") for table in page], len(found)
+
+    def infos(self, tables: Sequence[TableId]) -> dict[TableId, TableInfo]:
+        """Of those that exist."""
+        infos = {}
+        for some in _groups(tables):
+            numbers = self._numbers(sql.named(some))
+            ids = sql.listed(numbers.values())
+            sizes = self._sizes(f"p.object_id IN ({ids})")
+            columns, keys = self._columns(ids), self._keys(ids)
+            for table, number in numbers.items():
+                definitions = columns.get(number, [])
+                fit = _fit_keys(definitions, keys.get(number, {}))
+                kind = ("unique" if fit[0][0] else "primary") if fit else ""
+                absent = tuple(one.name for one in definitions if one.absent)
+                notes = tuple(f"{one.name} is {one.absent}." for one in definitions if one.absent)
+                infos[table] = TableInfo(table, *sizes.get(number, (0, 0)), kind, "", notes, absent)
+        return infos
+
+    def names(self, database: str | None = None) -> list[TableId]:
+        """All tables, sorted."""
+        wanted = None if database is None else self._names.name(database)
+        found = sorted(table for table in self._numbers() if table.database not in self._hidden)
+        return [table for table in found if wanted is None or table.database == wanted]
+
+    def numbered(self) -> dict[int, TableId]:
+        """All tables by their object_id."""
+        return {number: table for table, number in self._numbers().items()}
+
+    def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
+        """Present schemas; those that do not exist are absent."""
+        found = self.details(tables)
+        return {table: one if isinstance(one, TableError) else one.schema for table, one in found.items()}
+
+    def details(self, tables: Sequence[TableId]) -> dict[TableId, Described]:
+        """In a few statements for all of them."""
+        found: dict[TableId, Described] = {}
+        for some in _groups(tables):
+            numbers = self._numbers(sql.named(some))
+            found |= self._described({number: table for table, number in numbers.items()})
+        return found
+
+    def instances(self, condition: str = "1 = 1") -> dict[int, list[CaptureInstance]]:
+        """By the table's object_id, oldest first; none where the account may not see them."""
+        if not self._has_cdc:
+            return {}
+        rows = self._rows(sql.INSTANCES.format(where=condition))
+        gathered: dict[int, list[Row]] = {}
+        for row in rows:
+            gathered.setdefault(row[0], []).append(row)
+        found: dict[int, list[CaptureInstance]] = {}
+        for number, columns in gathered.items():
+            _, source, name, start, switches, *_ = columns[0]
+            if source is not None:
+                captured = tuple((int(row[5]), str(row[6])) for row in columns)
+                place = UNESTABLISHED if start is None else bytes(start)
+                one = CaptureInstance(str(name), number, int(source), place, captured, bool(switches))
+                found.setdefault(int(source), []).append(one)
+        return {source: sorted(some, key=lambda one: (one.start, one.number)) for source, some in found.items()}
+
+    def try_rows(self, table: TableId, rows: KeyRange) -> None:
+        """Would the server read them?  Compiles the statement, and reads none."""
+        found = self.details([table]).get(self._names.table(table))
+        if isinstance(found, TableError):
+            raise found
+        if found is None:
+            raise TableDisappeared(f"{table} no longer exists.", table=str(table))
+        with users_fault(table, asked=rows.asked):
+            where = SqlServerKeyRanges(found).selected(rows)
+            self._connection.rows(f"SELECT TOP (0) 1 FROM {table_name(table)} WHERE {where}", table)
+
+    def _described(self, tables: Mapping[int, TableId]) -> dict[TableId, Described]:
+        ids = sql.listed(tables)
+        columns, keys = self._columns(ids), self._keys(ids)
+        instances = self.instances(f"t.source_object_id IN ({ids})")
+        found: dict[TableId, Described] = {}
+        for row in self._rows(sql.FACTS.format(ids=ids)):
+            number, table = int(row[0]), tables[int(row[0])]
+            try:
+                _check_kind(table, row)
+                left_out = columns_left_out(self._left_out, table, self._names)
+                taken = [
+                    one
+                    for one in columns.get(number, ())
+                    if not one.absent and self._names.name(one.name) not in left_out
+                ]
+                self._check_masks(table, taken)
+                captured = tuple(instances.get(number, ()))
+                ordered = tuple(columns for *_, columns in _fit_keys(taken, keys.get(number, {})))
+                bare = TableDescription(
+                    TableSchema(table, (), comment=str(row[10] or "")), (), tuple(taken), ordered, number, str(row[3]),
+                    captured, (row[8] or 1) > 1,
+                )  # fmt: skip
+                found[table] = bare.under(bare.newest)
+            except TableError as error:
+                found[table] = error
+        return found
+
+    def _check_masks(self, table: TableId, definitions: Sequence[ColumnDefinition]) -> None:
+        """A SELECT would give masked values, and the log true ones."""
+        if any(one.masked for one in definitions):
+            if self._unmasked is None:
+                self._unmasked = bool(self._rows(sql.MAY_UNMASK)[0][0])
+            if not self._unmasked:
+                message = f"{table} has masked columns, whose values the account may not see."
+                raise TableError(message, table=str(table), remedy="GRANT UNMASK TO [tidemark];")
+
+    def _columns(self, ids: str) -> dict[int, list[ColumnDefinition]]:
+        found: dict[int, list[ColumnDefinition]] = {}
+        for row in self._rows(sql.COLUMNS.format(ids=ids)):
+            number, column, name, base, alias, named, *sizes, collation, nullable = row[:11]
+            length, precision, scale = map(int, sizes)
+            computed, column_set, masked, encryption, default, comment = row[11:]
+            found.setdefault(number, []).append(
+                ColumnDefinition(
+                    str(name), str(base), int(column), length, precision, scale, str(collation or ""),
+                    bool(nullable), _COMPUTED if computed else _COLUMN_SET if column_set else "",
+                    encryption is not None, bool(masked), bool(default), str(alias) if named else "",
+                    str(comment or ""),
+                )
+            )  # fmt: skip
+        return found
+
+    def _keys(self, ids: str) -> dict[int, dict[int, list[int]]]:
+        """By table and index (the primary key's is 0): numbers of its columns."""
+        found: dict[int, dict[int, list[int]]] = {}
+        for number, index, primary, column in self._rows(sql.KEYS.format(ids=ids)):
+            found.setdefault(number, {}).setdefault(0 if primary else index, []).append(column)
+        return found
+
+    def _sizes(self, where: str) -> dict[int, tuple[int, int]]:
+        """Rows and bytes by table; without bytes where the account may not ask for them."""
+        try:
+            rows = self._rows(sql.SIZES.format(where=where))
+        except SourcePermissionDenied:
+            rows = self._rows(sql.ROWS.format(where=where))
+        return {int(number): (int(count or 0), int(size or 0)) for number, count, size in rows}
+
+    def _numbers(self, condition: str = "1 = 1") -> dict[TableId, int]:
+        rows = self._rows(f"{sql.TABLES} AND ({condition})")
+        return {TableId(self._names.name(schema), self._names.name(name)): int(number) for number, schema, name in rows}
+
+    def _rows(self, text: str) -> list[Row]:
+        return self._connection.rows(text, self._connection.where)
+
+
+def _groups(tables: Sequence[TableId]) -> Iterable[Sequence[TableId]]:
+    return (tables[at : at + LOOKUPS] for at in range(0, len(tables), LOOKUPS))
+
+
+def _fit_keys(
+    definitions: Sequence[ColumnDefinition], keys: Mapping[int, list[int]]
+) -> list[tuple[bool, int, int, tuple[int, ...]]]:
+    """The primary key, then unique indexes without nulls, the shortest first; columns are the last."""
+    usable = {one.number: one for one in definitions if not one.absent}
+    return sorted(
+        (index != 0, len(columns), index, tuple(columns))
+        for index, columns in keys.items()
+        if all(number in usable and not usable[number].nullable for number in columns)
+    )
+
+
+def _check_kind(table: TableId, row: Row) -> None:
+    """UnsupportedEngine for tables whose changes the server does not capture
+    (learn.microsoft.com/sql/relational-databases/track-changes/about-change-data-capture-sql-server).
+    """
+    _, _, _, _, in_memory, temporal, external, files, _, clustered, _ = row
+    kinds = (
+        (in_memory, "is memory-optimised"),
+        (temporal == _HISTORY, "is the history table of a temporal table"),
+        (external, "is an external table"),
+        (files, "is a FileTable"),
+        (clustered == _COLUMNSTORE, "has a clustered columnstore index"),
+    )
+    for found, text in kinds:
+        if found:
+            message = f"{table} {text}; SQL Server captures no changes of such tables."
+            raise UnsupportedEngine(message, table=str(table))

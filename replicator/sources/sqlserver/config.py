@@ -1,0 +1,187 @@
+"""What a connection to SQL Server is made of, and the form that asks for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from replicator.addresses import checked_host
+from replicator.errors import ConfigurationError
+from replicator.sources.base import FormField
+from replicator.sources.shared.settings import (
+    CONNECT_SECONDS,
+    CONNECT_TIMEOUT,
+    PASSWORD,
+    host_of,
+    number,
+    one_of,
+    text,
+)
+
+DEFAULT_PORT = 1433
+MAX_NAME = 128  # sysname
+_SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+
+
+class TlsMode(StrEnum):
+    """Encrypt and TrustServerCertificate of Microsoft's driver, under the names that other sources have for it."""
+
+    DISABLED = "disabled"
+    REQUIRED = "required"
+    VERIFY_IDENTITY = "verify_identity"
+
+
+class Login(StrEnum):
+    """Who says who we are."""
+
+    SQL = "sql"
+    WINDOWS = "windows"
+    ENTRA_PASSWORD = "entra_password"  # noqa: S105 - a way to log in
+    ENTRA_PRINCIPAL = "entra_service_principal"
+    ENTRA_MANAGED = "entra_managed_identity"
+    ENTRA_DEFAULT = "entra_default"
+
+
+class ChunkReads(StrEnum):
+    """How rows are read for snapshots (ADR 52)."""
+
+    LOCKING = "locking"
+    SNAPSHOT = "snapshot"
+
+
+@dataclass(frozen=True)
+class SqlServerConfig:
+    """`certificate_host`: the name in the server's certificate, empty: `host`.
+
+    `watermark_schema`: of the table for marks.  `connect_timeout` in seconds.
+    `statement_timeout`: seconds for one statement, where somebody waits for the answer (0: without end).
+    """
+
+    host: str
+    port: int = DEFAULT_PORT
+    database: str = ""
+    login: Login = Login.SQL
+    user: str = ""
+    password: str = field(default="", repr=False)  # invariant 8
+    tls: TlsMode = TlsMode.VERIFY_IDENTITY
+    certificate_host: str = ""
+    connect_timeout: int = CONNECT_SECONDS
+    watermark_schema: str = "tidemark"
+    chunk_reads: ChunkReads = ChunkReads.LOCKING
+    statement_timeout: int = 0
+
+    @property
+    def where(self) -> str:
+        """Server and database, for messages."""
+        return f"{self.host}:{self.port}/{self.database}"
+
+    @classmethod
+    def parse(cls, settings: Mapping[str, Any]) -> SqlServerConfig:
+        """From the form's values (texts or numbers); ConfigurationError names the field that is wrong."""
+        database = text(settings, "database")
+        if not database:
+            raise ConfigurationError("The connection has no database.")
+        if len(database) > MAX_NAME or "\0" in database:
+            raise ConfigurationError(f"database is not a valid name: it has more than {MAX_NAME} characters.")
+        schema = text(settings, "watermark_schema") or "tidemark"
+        if not _SCHEMA.fullmatch(schema):
+            raise ConfigurationError("watermark_schema must consist of letters, digits and _ (at most 64).")
+        certificate_host = text(settings, "certificate_host")
+        return cls(
+            host=checked_host(host_of(settings)),
+            port=number(settings, "port", 1, 65535) or DEFAULT_PORT,
+            database=database,
+            login=one_of(Login, settings, "login", Login.SQL),
+            user=str(settings.get("user") or ""),
+            password=str(settings.get("password") or ""),
+            tls=one_of(TlsMode, settings, "tls", TlsMode.VERIFY_IDENTITY),
+            certificate_host=checked_host(certificate_host) if certificate_host else "",
+            connect_timeout=number(settings, "connect_timeout", 1, 300) or CONNECT_SECONDS,
+            watermark_schema=schema,
+            chunk_reads=one_of(ChunkReads, settings, "chunk_reads", ChunkReads.LOCKING),
+            statement_timeout=number(settings, "statement_timeout", 0, 3600) or 0,
+        )
+
+
+_WITH_PASSWORD = (Login.SQL, Login.ENTRA_PASSWORD, Login.ENTRA_PRINCIPAL)
+_WITH_USER = (*_WITH_PASSWORD, Login.ENTRA_MANAGED)
+FORM = (
+    FormField(
+        "host",
+        "Host",
+        help="Name or address of the primary replica or of the availability group's listener. Of a named instance, "
+        "enter its port.",
+    ),
+    FormField("port", "Port", kind="number", default=str(DEFAULT_PORT)),
+    FormField("database", "Database", help="One connection reads one database; its schemas are chosen later."),
+    FormField(
+        "login",
+        "Login",
+        kind="choice",
+        required=False,
+        default=Login.SQL,
+        main=True,
+        choices=(
+            (Login.SQL, "SQL Server login"),
+            (Login.WINDOWS, "Windows (Kerberos ticket of the worker)"),
+            (Login.ENTRA_PASSWORD, "Microsoft Entra: user and password"),
+            (Login.ENTRA_PRINCIPAL, "Microsoft Entra: service principal"),
+            (Login.ENTRA_MANAGED, "Microsoft Entra: managed identity of the worker"),
+            (Login.ENTRA_DEFAULT, "Microsoft Entra: whatever the worker is signed in with"),
+        ),
+    ),
+    FormField(
+        "user",
+        "User",
+        default="tidemark",
+        required=False,
+        main=True,
+        when=(("login", _WITH_USER),),
+        help="Of a service principal or a managed identity: its client id.",
+    ),
+    replace(PASSWORD, when=(("login", _WITH_PASSWORD),)),
+    FormField(
+        "tls",
+        "TLS",
+        kind="choice",
+        required=False,
+        default=TlsMode.VERIFY_IDENTITY,
+        choices=(
+            (TlsMode.DISABLED, "Off"),
+            (TlsMode.REQUIRED, "Always, any certificate"),
+            (TlsMode.VERIFY_IDENTITY, "Always, certificate and host name checked"),
+        ),
+        help="A SQL Server login sends the password itself. Only a checked certificate keeps it from another server. "
+        "Authorities are those of the worker's system.",
+    ),
+    FormField(
+        "certificate_host",
+        "Host name in the certificate",
+        required=False,
+        when=(("tls", (TlsMode.VERIFY_IDENTITY,)),),
+        help="Empty: the host above.",
+    ),
+    FormField(
+        "watermark_schema",
+        "Watermark schema",
+        required=False,
+        keeps_secret=True,
+        default="tidemark",
+        help="Schema in the database for the watermark table of snapshots.",
+    ),
+    FormField(
+        "chunk_reads",
+        "Isolation of snapshots",
+        kind="choice",
+        required=False,
+        keeps_secret=True,
+        default=ChunkReads.LOCKING,
+        choices=((ChunkReads.LOCKING, "READ COMMITTED with row locks"), (ChunkReads.SNAPSHOT, "SNAPSHOT")),
+        help="SNAPSHOT waits for no lock, and needs ALLOW_SNAPSHOT_ISOLATION. That it never shows a commit later than "
+        "the log does is not proven; see the setup guide.",
+    ),
+    CONNECT_TIMEOUT,
+)

@@ -1,0 +1,272 @@
+"""Connections with known session settings, and the server's errors as Tidemark's.
+
+Microsoft's driver is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import pyarrow as pa
+
+from replicator.addresses import resolved
+from replicator.errors import (
+    ConfigurationError,
+    SourceAuthenticationFailed,
+    SourceMisconfigured,
+    SourcePermissionDenied,
+    SourceUnreachable,
+    TableBusy,
+    TableDisappeared,
+    TableError,
+    TableNotRead,
+    TidemarkError,
+)
+from replicator.faults import reach
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import NameRule
+from replicator.sources.sqlserver.config import Login, SqlServerConfig, TlsMode
+
+LOCK_MILLISECONDS = 5_000
+ROWS, ROW_BYTES = 10_000, 16 * 1024 * 1024  # of a result that is wanted as a whole, at a time
+FIRST_ROWS = 200  # of a result, until it is known how wide they are
+# Messages are recognised by their English text: the driver gives the SQLSTATE and no number.
+_SESSION = (
+    "SET LANGUAGE us_english; SET DATEFORMAT ymd; SET TEXTSIZE 2147483647; SET ROWCOUNT 0; SET ANSI_NULLS ON; "
+    "SET ANSI_PADDING ON; SET ANSI_WARNINGS ON; SET QUOTED_IDENTIFIER ON; SET CONCAT_NULL_YIELDS_NULL ON; "
+    f"SET ARITHABORT ON; SET IMPLICIT_TRANSACTIONS OFF; SET LOCK_TIMEOUT {LOCK_MILLISECONDS}; "
+    "SET DEADLOCK_PRIORITY LOW; SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
+)
+_AUTHENTICATIONS = {
+    Login.ENTRA_PASSWORD: "ActiveDirectoryPassword",
+    Login.ENTRA_PRINCIPAL: "ActiveDirectoryServicePrincipal",
+    Login.ENTRA_MANAGED: "ActiveDirectoryMSI",
+    Login.ENTRA_DEFAULT: "ActiveDirectoryDefault",
+}
+_PERMISSION = re.compile(
+    r"permission (?:was )?denied|does not have permission|do not have permission|requires (?:a )?member|"
+    r"must be a member|User does not have|Cannot find the object .* because it does not exist or you do not have",
+    re.IGNORECASE,
+)
+_LOST = re.compile(
+    r"Communication link failure|Connection not open|Client unable to establish|Connection failure|Server rejected|"
+    r"connection is broken|Connection timeout expired|SHUTDOWN is in progress|Statement completion unknown|"
+    r"SQLSTATE:08|TCP Provider|Login timeout expired",
+    re.IGNORECASE,
+)
+_GONE = re.compile(r"Invalid object name|Base table or view not found|schema .* does not exist", re.IGNORECASE)
+_LOCKED = re.compile(r"Lock request time out|was deadlocked on|Serialization failure|update conflict", re.IGNORECASE)
+_NO_SNAPSHOT = re.compile(r"Snapshot isolation transaction failed accessing|snapshot isolation is not allowed")
+_NOT_LOADED = re.compile(r"Failed to load the driver|driver could not be loaded|libltdl|cannot open shared")
+_TLS = re.compile(r"SSL Provider|certificate|TLS|Encryption not supported", re.IGNORECASE)
+_PREFIX = re.compile(r"^(?:\[[^\]]*\])+\s*")
+_DRIVER_REMEDY = (
+    "Install Tidemark with its extra sqlserver (pip install 'tidemark[sqlserver]'), and the libraries that Microsoft's"
+    " driver needs (Debian, Ubuntu: apt-get install libltdl7 libkrb5-3 libgssapi-krb5-2)."
+)
+
+
+@cache
+def driver() -> ModuleType:
+    """Microsoft's mssql-python, without its pool: a connection of a pool keeps its session.  ConfigurationError."""
+    try:
+        import mssql_python  # noqa: PLC0415 - loaded where it is used
+    except ImportError as error:
+        message = f"The driver for SQL Server cannot be loaded: {error}"
+        raise ConfigurationError(message, remedy=_DRIVER_REMEDY) from None
+    mssql_python.pooling(enabled=False)
+    module: ModuleType = mssql_python
+    return module
+
+
+class Connection:
+    """One session in autocommit; one statement at a time.  `cancel` may be called by any thread.
+
+    names: how the database compares names, once somebody has asked.
+    """
+
+    def __init__(self, raw: Any, where: str) -> None:
+        self._raw, self.where = raw, where
+        self._cursor: Any = raw.cursor()
+        self.open = True
+        self.names: NameRule | None = None
+
+    def run(self, sql: str, where: str | TableId) -> None:
+        """A statement without rows, or whose rows are not wanted."""
+        with translated(where, self):
+            self._cursor.execute(sql)
+            while self._cursor.nextset():
+                pass
+
+    def rows(self, sql: str, where: str | TableId) -> list[tuple[Any, ...]]:
+        """All rows of a SELECT.
+
+        By Arrow as well: of columns of max, the driver's `fetchall` keeps Python's lock while it waits for the server,
+        and no other thread of the process could go on, nor cancel it.
+        """
+        found: list[tuple[Any, ...]] = []
+        for batch in self.batches(sql, where, ROWS, ROW_BYTES):
+            found += zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        return found
+
+    def batches(self, sql: str, where: str | TableId, rows: int, size: int) -> Iterator[pa.RecordBatch]:
+        """Rows of a SELECT as they come, at most so many and about so many bytes at a time (invariant 9); at least one
+        batch, which may be empty.
+        """
+        with translated(where, self):
+            self._cursor.execute(sql)
+        wanted, first = min(rows, FIRST_ROWS), True
+        while True:
+            with translated(where, self):
+                batch: pa.RecordBatch = self._cursor.arrow_batch(wanted)
+            if batch.num_rows or first:
+                yield batch
+            if batch.num_rows < wanted:
+                return
+            wanted, first = max(1, min(rows, size * batch.num_rows // (batch.nbytes + 1))), False
+
+    def cancel(self) -> None:
+        """What is under way ends at the server, and with an error here."""
+        cursor = self._cursor
+        handle = getattr(cursor, "hstmt", None)
+        if self.open and handle is not None:
+            with suppress(driver().Error, RuntimeError):
+                handle._cancel()  # noqa: SLF001 - the driver has no other way
+
+    def close(self) -> None:
+        """Ends the session, with what is under way in it."""
+        if self.open:
+            self.open = False
+            self.cancel_quietly()
+            with suppress(driver().Error, RuntimeError):
+                self._cursor.close()
+            with suppress(driver().Error, RuntimeError):
+                self._raw.close()
+
+    def cancel_quietly(self) -> None:
+        """Rows that nobody wants are not sent to the end."""
+        with suppress(driver().Error, RuntimeError, AttributeError):
+            self._cursor.hstmt._cancel()  # noqa: SLF001
+
+
+def connect(config: SqlServerConfig) -> Connection:
+    """An open connection in the database, READ COMMITTED, with English messages.
+
+    Raises SourceUnreachable, SourceAuthenticationFailed, SourcePermissionDenied; ConfigurationError without the driver.
+    """
+    module = driver()
+    reach("source.connect.before")
+    try:
+        address = resolved(config.host, config.port)[0]
+    except OSError as error:
+        raise SourceUnreachable(f"{config.where}: {error}") from None
+    with translated(config.where):
+        raw = module.connect(_connection_string(config, address), autocommit=True, timeout=config.connect_timeout)
+        try:
+            raw.timeout = config.statement_timeout
+            connection = Connection(raw, config.where)
+            connection.run(_SESSION, config.where)
+        except BaseException:
+            raw.close()
+            raise
+    return connection
+
+
+def _connection_string(config: SqlServerConfig, address: str) -> str:
+    """Of Microsoft's ODBC driver: each value in braces, of which the closing one is doubled
+    (learn.microsoft.com/sql/connect/odbc/dsn-connection-string-attribute).
+    """
+    verified = config.tls is TlsMode.VERIFY_IDENTITY
+    options = {
+        "Server": f"tcp:{address},{config.port}",
+        "Database": config.database,
+        "Encrypt": "no" if config.tls is TlsMode.DISABLED else "yes",
+        "TrustServerCertificate": "no" if verified else "yes",
+        "ConnectRetryCount": "0",  # a session that is made again in silence has lost its settings
+    }
+    if verified:
+        options["HostnameInCertificate"] = config.certificate_host or config.host
+    if config.login is Login.WINDOWS:
+        options["Trusted_Connection"] = "yes"
+    elif config.login in _AUTHENTICATIONS:
+        options["Authentication"] = _AUTHENTICATIONS[config.login]
+    if config.login not in {Login.WINDOWS, Login.ENTRA_DEFAULT} and config.user:
+        options["UID"] = config.user
+    if config.login in {Login.SQL, Login.ENTRA_PASSWORD, Login.ENTRA_PRINCIPAL}:
+        options["PWD"] = config.password
+    return ";".join(f"{name}={{{value.replace('}', '}}')}}}" for name, value in options.items())
+
+
+@contextmanager
+def translated(where: str | TableId, connection: Connection | None = None) -> Iterator[None]:
+    """Errors of the driver inside become Tidemark's.
+
+    `where`: the table that was asked about, whose trouble the server's answer then is (invariant 13); or a name of the
+    server.  A connection whose statement failed in its session is closed.
+    """
+    module = driver()
+    try:
+        yield
+    except (module.exceptions.Exception, RuntimeError, OSError, pa.ArrowException, ValueError) as error:
+        found = tidemark_error(error, where)
+        if connection is not None and isinstance(found, SourceUnreachable) and not found.answered:
+            connection.close()
+        raise found from None  # the cause's text may hold what the user typed (invariant 8)
+
+
+def tidemark_error(error: Exception, where: str | TableId) -> TidemarkError:
+    """The error of Tidemark's tree that says the same."""
+    said = _said(error)
+    state = str(getattr(error, "driver_error", ""))
+    if _NOT_LOADED.search(said):
+        return ConfigurationError(f"The driver for SQL Server cannot be loaded: {said}", remedy=_DRIVER_REMEDY)
+    found = _of_server(f"{state} {said}", f"{where}: {said}")
+    if found is not None:
+        return found
+    if isinstance(where, TableId):
+        return _of_table(f"{state} {said}", said, where)
+    if _PERMISSION.search(said):
+        return _answered(SourcePermissionDenied(f"{where}: {said}"))
+    return _answered(SourceUnreachable(f"{where}: {said}")) if state else SourceUnreachable(f"{where}: {said}")
+
+
+def _of_server(text: str, message: str) -> TidemarkError | None:
+    """Whatever was asked."""
+    if "Login failed" in text or "Invalid authorization" in text:
+        return SourceAuthenticationFailed(message)
+    if "Cannot open database" in text:
+        return SourcePermissionDenied(message, remedy="CREATE USER [tidemark] FOR LOGIN [tidemark]; in the database.")
+    if _LOST.search(text):
+        remedy = "Check TLS in the connection, and the server's certificate." if _TLS.search(message) else None
+        return SourceUnreachable(message, remedy=remedy)
+    if _NO_SNAPSHOT.search(text):
+        return SourceMisconfigured(message, remedy="ALTER DATABASE CURRENT SET ALLOW_SNAPSHOT_ISOLATION ON;")
+    return None
+
+
+def _of_table(text: str, said: str, table: TableId) -> TidemarkError:
+    """The server's answer to a statement about one table."""
+    if _PERMISSION.search(text):
+        found = TableError(f"{table}: {said}", table=str(table), remedy=f"GRANT SELECT ON {table} TO [tidemark];")
+        return _answered(found)
+    if _GONE.search(text):
+        return TableDisappeared(f"{table} no longer exists.", table=str(table))
+    if _LOCKED.search(text):
+        return TableBusy(f"{table} is locked: {said}", table=str(table))
+    return _answered(TableNotRead(f"{table}: {said}", table=str(table)))
+
+
+def _answered(error: TidemarkError) -> TidemarkError:
+    error.answered = error.of_server = True
+    return error
+
+
+def _said(error: Exception) -> str:
+    """The server's or the driver's words, on one line, without the names of the layers before them."""
+    text = str(getattr(error, "ddbc_error", "") or error)
+    return " ".join(_PREFIX.sub("", text).split())

@@ -1,0 +1,1 @@
+"""What statements have made of tables, as the catalog and cdc.ddl_history tell."""

@@ -1,0 +1,1 @@
+"""Values and rows of change tables as Arrow."""

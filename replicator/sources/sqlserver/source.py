@@ -1,0 +1,69 @@
+"""SQL Server as a source: the plugin's front door."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from replicator.errors import TidemarkError
+from replicator.model.table_set import NameRule, TableSet
+from replicator.sources.base import CheckResult, ReadOptions
+from replicator.sources.shared.source import ServerSource
+from replicator.sources.sqlserver.catalog.catalog import SqlServerCatalog
+from replicator.sources.sqlserver.check.checks import run_checks
+from replicator.sources.sqlserver.config import SqlServerConfig
+from replicator.sources.sqlserver.connection import Connection, connect
+from replicator.sources.sqlserver.names import names_of
+from replicator.sources.sqlserver.snapshot.reader import SqlServerSnapshotReader
+from replicator.sources.sqlserver.stream.change_log import ChangeLog
+
+if TYPE_CHECKING:
+    from replicator.sources.sqlserver.stream.reader import ChangeTableReader
+
+
+class SqlServerSource(ServerSource[SqlServerConfig, Connection]):
+    """One database."""
+
+    def check(self, tables: TableSet | None = None) -> list[CheckResult]:
+        """The connection test; never raises for what it tests."""
+        return run_checks(self.config, tables)
+
+    def names(self) -> NameRule:
+        """As the database's collation says."""
+        return names_of(self._open())
+
+    def catalog(self) -> SqlServerCatalog:
+        """Discovery on the shared connection."""
+        return SqlServerCatalog(self._open(), self.tables, frozenset({self.config.watermark_schema}))
+
+    def log(self, replicator: str) -> ChangeLog:
+        """On the shared connection."""
+        return ChangeLog(self._open(), self.config, replicator)
+
+    def log_reader(self, replicator: str, options: ReadOptions) -> ChangeTableReader:
+        """With connections of its own."""
+        from replicator.sources.sqlserver.stream.reader import ChangeTableReader  # noqa: PLC0415
+
+        return ChangeTableReader(self.config, options, replicator)
+
+    def snapshot_reader(self, replicator: str, options: ReadOptions) -> SqlServerSnapshotReader:
+        """With connections of its own."""
+        return SqlServerSnapshotReader(self.config, options, replicator, self.tables)
+
+    def _connect(self) -> Connection:
+        return connect(self.config)
+
+    def _answers(self, connection: Connection) -> bool:
+        try:
+            return connection.open and bool(connection.rows("SELECT 1", connection.where))
+        except TidemarkError:
+            return False
+
+    def _cancel(self, connection: Connection | None) -> None:
+        if connection is not None:
+            connection.cancel()
+
+
+def open_source(settings: Mapping[str, Any]) -> SqlServerSource:
+    """From the form's values; connects when first used."""
+    return SqlServerSource(SqlServerConfig.parse(settings))

@@ -1,0 +1,1 @@
+"""Reading change tables as a log."""

@@ -1,0 +1,134 @@
+"""Where the log ends now, whose it is, and what the capture job has made of it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from replicator.errors import SourceMisconfigured, SourceReplaced, TidemarkError
+from replicator.sources.sqlserver.connection import Connection
+from replicator.sources.sqlserver.dialect import binary
+from replicator.sources.sqlserver.offset import CommitPoint, LsnOffset, parse_lsn
+
+CDC_OFF = "Change data capture is off in this database."
+ENABLE = "USE {database}; EXEC sys.sp_cdc_enable_db;"
+NOWHERE = bytes(10)
+_START = "EXEC sys.sp_cdc_start_job @job_type = N'capture';"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A transaction as cdc.lsn_time_mapping has it; `at`: UTC.  Entries without a transaction only move the end."""
+
+    lsn: bytes
+    transaction: str
+    ended: str
+    at: datetime
+
+    @property
+    def point(self) -> CommitPoint:
+        return CommitPoint(self.lsn, self.transaction, self.ended)
+
+
+def require_cdc(connection: Connection) -> None:
+    """SourceMisconfigured where change data capture is off."""
+    rows = connection.rows(
+        "SELECT name, is_cdc_enabled FROM sys.databases WHERE database_id = DB_ID()", connection.where
+    )
+    if not rows or not rows[0][1]:
+        name = "[" + str(rows[0][0] if rows else "").replace("]", "]]") + "]"
+        raise SourceMisconfigured(f"{connection.where}: {CDC_OFF}", remedy=ENABLE.format(database=name))
+
+
+def captured_end(connection: Connection) -> bytes:
+    """The LSN up to which the capture job has read the log (sys.fn_cdc_get_max_lsn); zero before its first scan."""
+    ((found,),) = connection.rows("SELECT sys.fn_cdc_get_max_lsn()", connection.where)
+    return NOWHERE if found is None else bytes(found)
+
+
+def log_end(connection: Connection) -> bytes:
+    """The end of the log itself, beyond every commit until now; the captured one where the account may not see it."""
+    captured = captured_end(connection)
+    with suppress(TidemarkError, ValueError):
+        ((text,),) = connection.rows("SELECT log_end_lsn FROM sys.dm_db_log_stats(DB_ID())", connection.where)
+        return max(captured, parse_lsn(str(text)))
+    return captured
+
+
+def identity(connection: Connection) -> str:
+    """The database and its recovery fork: a restore begins another, a failover without loss does not
+    (learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-database-recovery-status-transact-sql).
+    """
+    rows = connection.rows(
+        "SELECT CONVERT(char(36), family_guid), CONVERT(char(36), recovery_fork_guid) "
+        "FROM sys.database_recovery_status WHERE database_id = DB_ID()",
+        connection.where,
+    )
+    if not rows or rows[0][0] is None:  # not shown to this account
+        rows = connection.rows(
+            "SELECT CONVERT(char(36), service_broker_guid), CONVERT(varchar(40), create_date, 121) "
+            "FROM sys.databases WHERE database_id = DB_ID()",
+            connection.where,
+        )
+    family, fork = rows[0]
+    return f"sqlserver-{family}-{fork}".lower()
+
+
+def server_offset_minutes(connection: Connection) -> int:
+    """The server's time zone: times of commits are in it."""
+    ((minutes,),) = connection.rows("SELECT DATEPART(TZOFFSET, SYSDATETIMEOFFSET())", connection.where)
+    return int(minutes)
+
+
+def server_time(connection: Connection) -> datetime:
+    """The server's clock, UTC."""
+    ((text,),) = connection.rows("SELECT CONVERT(varchar(40), SYSUTCDATETIME(), 121)", connection.where)
+    return _moment(str(text), 0)
+
+
+def commits_after(connection: Connection, lsn: bytes, end: bytes, most: int, offset_minutes: int) -> list[Commit]:
+    """Those up to `end`, in log order."""
+    rows = connection.rows(
+        f"SELECT TOP ({most}) start_lsn, CONVERT(varchar(40), tran_id, 2), CONVERT(varchar(40), tran_end_time, 121) "
+        f"FROM cdc.lsn_time_mapping WHERE start_lsn > {binary(lsn)} AND start_lsn <= {binary(end)} ORDER BY start_lsn",
+        connection.where,
+    )
+    return [Commit(bytes(row[0]), str(row[1] or ""), str(row[2]), _moment(str(row[2]), offset_minutes)) for row in rows]
+
+
+def check_past(connection: Connection, offset: LsnOffset) -> None:
+    """Is the last commit that was read still the one at its place?  SourceReplaced.
+
+    Where the cleanup job has removed it, purge detection tells the rest.
+    """
+    point = offset.commit
+    if point is None:
+        return
+    rows = connection.rows(
+        "SELECT CONVERT(varchar(40), tran_id, 2), CONVERT(varchar(40), tran_end_time, 121), "
+        "(SELECT TOP (1) start_lsn FROM cdc.lsn_time_mapping ORDER BY start_lsn) FROM (SELECT 1 AS one) AS o "
+        f"LEFT JOIN cdc.lsn_time_mapping m ON m.start_lsn = {binary(point.lsn)}",
+        connection.where,
+    )
+    transaction, ended, oldest = rows[0]
+    if transaction is None and oldest is not None and bytes(oldest) > point.lsn:
+        return
+    if (transaction, ended) != (point.transaction, point.ended):
+        raise SourceReplaced(
+            f"The log of {connection.where} does not have the transaction {point.transaction} at {offset}, which was"
+            " read from it. The database was restored from an older backup, or a replica without it took over."
+        )
+
+
+def stalled(connection: Connection, seconds: float) -> str:
+    """What to say where the capture job does not read the log."""
+    return (
+        f"The capture job of {connection.where} has read nothing for {seconds:.0f} s: SQL Server Agent or the job may"
+        f" be stopped. In the database: {_START}"
+    )
+
+
+def _moment(text: str, offset_minutes: int) -> datetime:
+    found = datetime.fromisoformat(text[:26])
+    return (found - timedelta(minutes=offset_minutes)).replace(tzinfo=UTC)

@@ -1,0 +1,1 @@
+"""SQL Server as verification reads it."""

@@ -1,0 +1,1 @@
+"""Change data capture: the job, the procedures and the functions."""

@@ -1,0 +1,1 @@
+"""What stands in Postgres: types, system views, functions of T-SQL."""

@@ -1,0 +1,1 @@
+"""T-SQL: batches to statements, statements to Postgres' SQL."""

@@ -1,0 +1,5 @@
+"""Histories for SQL Server."""
+
+from testing.workload.sqlserver.grammar import grammar
+
+__all__ = ["grammar"]

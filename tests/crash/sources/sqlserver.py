@@ -1,0 +1,78 @@
+"""SQL Server's emulator as a source under test."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from testing.servers.sqlserver.embedded import EmbeddedSQLServer
+from tests.crash.sources.base import SourceUnderTest
+
+
+class SqlServer(SourceUnderTest):
+    """A history has a database of its own, because change data capture is a database's, and in it a schema of that
+    name, which is the default one of the login that writes.
+    """
+
+    dialect = "sqlserver"
+    kind = "sqlserver"
+    tls_off = "disabled"
+    PASSWORD = "Writer-1234"
+
+    def __init__(self, folder: Path, version: str = "", *, caseless: bool = False) -> None:
+        """The emulator, with all its habits; it has one version."""
+        from testing.workload.sqlserver import driver  # its library is an extra
+
+        del version, caseless
+        self.server = EmbeddedSQLServer(folder, encrypt="off", durable=True)
+        self._connection = driver.Connection
+        self.errors = driver.SqlServerDriver.errors  # type: ignore[misc]
+
+    def connect(self, name: str | None = None) -> Any:
+        if name is None:
+            return self._connection(self.server.connect())
+        return self._connection(self.server.connect(name, UID=name, PWD=self.PASSWORD))
+
+    def make(self, name: str) -> None:
+        self.execute(f"CREATE DATABASE [{name}]", f"CREATE LOGIN [{name}] WITH PASSWORD = '{self.PASSWORD}'")
+        with closing(self._connection(self.server.connect(name))) as connection, connection.cursor() as cursor:
+            for statement in (
+                f"CREATE USER [{name}] FOR LOGIN [{name}] WITH DEFAULT_SCHEMA = [{name}]",
+                f"CREATE SCHEMA [{name}] AUTHORIZATION [{name}]", f"ALTER ROLE db_owner ADD MEMBER [{name}]",
+                "ALTER DATABASE CURRENT SET ALLOW_SNAPSHOT_ISOLATION ON", "EXEC sys.sp_cdc_enable_db",
+                *(f"EXEC sp_emulator @name = 'habit', @value = '{habit}'" for habit in ("seqval_disorder",
+                "unordered")),
+            ):  # fmt: skip
+                cursor.execute(statement)
+
+    def drop(self, name: str) -> None:
+        self.execute(f"DROP DATABASE [{name}]", f"DROP LOGIN [{name}]")
+
+    def tables(self, name: str) -> set[str]:
+        with closing(self.connect(name)) as connection, connection.cursor() as cursor:
+            cursor.execute(f"SELECT name FROM sys.tables WHERE schema_id = SCHEMA_ID('{name}')")
+            return {row[0] for row in cursor.fetchall()}
+
+    def unfollowable(self, name: str) -> set[str]:
+        """Without key, and with a column of which the log has no old values."""
+        with closing(self.connect(name)) as connection, connection.cursor() as cursor:
+            cursor.execute(
+                f"SELECT t.name FROM sys.tables t WHERE t.schema_id = SCHEMA_ID('{name}') AND EXISTS (SELECT 1 FROM"
+                " sys.columns c WHERE c.object_id = t.object_id AND TYPE_NAME(c.system_type_id) IN ('text', 'ntext',"
+                " 'image')) AND NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = t.object_id AND"
+                " i.is_unique = 1)"
+            )
+            return {row[0] for row in cursor.fetchall()}
+
+    def one_of(self, verb: str, table: str, where: str) -> str:
+        del table
+        first, _, rest = verb.partition(" ")
+        return f"{first} TOP (1) {rest} WHERE {where}"
+
+    def address(self, name: str, port: int) -> dict[str, Any]:
+        known = self.server.address
+        return {
+            "host": known["host"], "port": port, "user": known["user"], "password": known["password"], "database": name,
+            "tls": self.tls_off,
+        }  # fmt: skip

@@ -1,0 +1,61 @@
+"""A database of the emulator, and waiting for what comes a moment later."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+from testing.servers.sqlserver.embedded import EmbeddedSQLServer
+
+PATIENCE_SECONDS = 60.0
+
+
+def until(true: Callable[[], object]) -> None:
+    """AssertionError after a minute."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+class Database:
+    """`run` gives the rows of the last result; `refused` the server's text."""
+
+    def __init__(self, server: EmbeddedSQLServer, name: str) -> None:
+        self.server, self.name = server, name
+        self._connection: Any = server.connect(name)
+
+    def run(self, *statements: str, **variables: Any) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = []
+        for statement in statements:
+            with closing(self._connection.cursor()) as cursor:
+                cursor.execute(statement, *variables.values())
+                if cursor.description:
+                    rows = [tuple(row) for row in cursor.fetchall()]
+        return rows
+
+    def refused(self, statement: str) -> str:
+        try:
+            self.run(statement)
+        except Exception as error:  # noqa: BLE001 - of the driver
+            return str(error)
+        raise AssertionError("not refused")
+
+    def capture(self, table: str, *more: str) -> None:
+        arguments = ", ".join(more)
+        self.run(
+            f"EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'{table}', @role_name = NULL"
+            f"{', ' if more else ''}{arguments}"
+        )
+
+    def changes(self, instance: str, columns: str, count: int) -> list[tuple[Any, ...]]:
+        """Operation and columns of the rows of a change table, as soon as there are so many."""
+        order = "[__$start_lsn], [__$command_id], [__$seqval], [__$operation]"
+        query = f"SELECT [__$operation], {columns} FROM cdc.[{instance}_CT] ORDER BY {order}"
+        until(lambda: len(self.run(query)) >= count)
+        return self.run(query)
+
+    def close(self) -> None:
+        self._connection.close()

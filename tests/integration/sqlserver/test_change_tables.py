@@ -1,0 +1,299 @@
+"""What a reader of change tables must know beyond the contract: definitions, instances, cleanup, the job, types.
+
+On the emulator (testing/servers/sqlserver), with the habits that real servers have.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from replicator.errors import LogPurged, SourceMisconfigured, SourceReplaced, TableError, UnsupportedEngine
+from replicator.model.change import ChangeBatch, Commit, Ddl, LogMessage, SchemaChange, TableFailed, Watermark
+from replicator.model.identifiers import TableId
+from replicator.sources.base import CheckStatus, KeyRange, ReadOptions
+from replicator.sources.sqlserver.offset import LsnOffset
+from tests.contract.place import REPLICATOR, changes
+from tests.contract.sqlserver import SqlServerPlace, captured_database
+
+pytestmark = pytest.mark.integration
+KEYED = "CREATE TABLE @.t (id int PRIMARY KEY, v nvarchar(20))"
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest) -> Iterator[SqlServerPlace]:
+    opened = SqlServerPlace.opened(request)
+    for habit in ("seqval_disorder", "unordered"):
+        opened.session.run(f"EXEC sp_emulator @name = 'habit', @value = '{habit}', @on = 1", "emulator")
+    yield opened
+    opened.close()
+
+
+def instances(place: SqlServerPlace, table: str = "t") -> list[str]:
+    rows = place.session.rows(
+        f"SELECT capture_instance FROM cdc.change_tables WHERE source_object_id = OBJECT_ID(N'{place.name}.{table}') "
+        "ORDER BY create_date, object_id",
+        place.name,
+    )
+    return [str(name) for (name,) in rows]
+
+
+def told(messages: list[LogMessage]) -> list[Any]:
+    """Rows and schema changes, in their order."""
+    found: list[Any] = []
+    for message in messages:
+        if isinstance(message, ChangeBatch):
+            found += [(row["_operation"], row["id"], row.get("w")) for row in message.data.to_pylist()]
+        elif isinstance(message, SchemaChange) and (message.statement or message.reload):
+            found.append((message.operation, message.reload))
+        elif isinstance(message, TableFailed):
+            found.append(message.error)
+    return found
+
+
+def until(place: SqlServerPlace, start: Any, done: Any) -> list[LogMessage]:
+    """Messages up to the commit after the first for which `done` is true; confirmed as they are durable."""
+    reader, found, hit = place.source.log_reader(REPLICATOR, ReadOptions()), list[LogMessage](), False
+    for message in reader.read(start, place.tables, place.schemas):
+        found.append(message)
+        hit = hit or done(message)
+        if isinstance(message, Commit):
+            reader.confirm(message.offset)
+        if hit and isinstance(message, Commit | TableFailed):
+            break
+    reader.close()
+    return found
+
+
+def test_an_added_column_comes_through_a_second_instance_and_rows_between_are_read_again(
+    place: SqlServerPlace,
+) -> None:
+    place.run(KEYED)
+    start = place.follow("t")
+    (first,) = instances(place)
+    place.session.run(f"ALTER TABLE {place.name}.t ADD w int", place.name)
+    place.run("INSERT INTO @.t VALUES (1, N'a', 7)")  # its w is in no change table
+    messages = until(place, start, lambda one: isinstance(one, SchemaChange) and one.reload)
+    assert told(messages) == [("INSERT", 1, None), (Ddl.ALTER_TABLE, True)]
+    change = next(one for one in messages if isinstance(one, SchemaChange))
+    assert change.schema is not None
+    assert change.schema.names == ("id", "v", "w")
+    assert "ADD w" in change.statement
+    place.run("INSERT INTO @.t VALUES (2, N'b', 8)")
+    place.schemas = place.described("t")
+    after = next(one for one in reversed(messages) if isinstance(one, Commit)).offset
+    later = until(place, after, lambda one: isinstance(one, ChangeBatch))
+    assert ("INSERT", 2, 8) in told(later)
+    (second,) = set(instances(place)) - {first}
+    assert second.startswith("tidemark_")
+
+
+def test_two_instances_of_the_user_and_a_new_column_stop_the_table_with_the_statement(place: SqlServerPlace) -> None:
+    place.run(KEYED)
+    names = [f"{place.name}_mine_{n}" for n in (1, 2)]
+    for name in names:
+        place.session.run(
+            f"EXEC sys.sp_cdc_enable_table @source_schema = N'{place.name}', @source_name = N't', @role_name = NULL, "
+            f"@capture_instance = N'{name}'",
+            place.name,
+        )
+    place.follow("t")
+    assert instances(place) == names  # they are taken as they are
+    place.session.run(f"ALTER TABLE {place.name}.t ADD w int", place.name)
+    (check,) = [one for one in place.source.check(place.tables) if one.name == "captured"]
+    assert check.status is CheckStatus.FAILED
+    assert "sp_cdc_disable_table" in check.remedy
+    assert names[0] in check.remedy
+
+
+def test_an_instance_that_was_dropped_is_made_again_and_the_table_is_read_again(place: SqlServerPlace) -> None:
+    place.run(KEYED)
+    start = place.follow("t")
+    (name,) = instances(place)
+    place.session.run(
+        f"EXEC sys.sp_cdc_disable_table @source_schema = N'{place.name}', @source_name = N't', @capture_instance = "
+        f"N'{name}'",
+        place.name,
+    )
+    place.run("TRUNCATE TABLE @.t", "INSERT INTO @.t VALUES (1, N'unseen')")
+    messages = until(place, start, lambda one: isinstance(one, SchemaChange) and one.reload)
+    assert told(messages) == [(Ddl.ALTER_TABLE, True)]
+    assert len(instances(place)) == 1
+
+
+def test_changes_that_the_cleanup_job_has_removed_are_missed_and_said(place: SqlServerPlace) -> None:
+    place.run(KEYED)
+    start = place.follow("t")
+    place.run("INSERT INTO @.t VALUES (1, N'a')")
+    messages = place.read(start)
+    end = next(one for one in reversed(messages) if isinstance(one, Commit)).offset
+    assert isinstance(end, LsnOffset)
+    (name,) = instances(place)
+    place.session.run(
+        f"EXEC sys.sp_cdc_cleanup_change_table @capture_instance = N'{name}', @low_water_mark = 0x{end.lsn.hex()}",
+        place.name,
+    )
+    with pytest.raises(LogPurged, match="cleanup job"):
+        place.read(start)
+    assert changes(place.read(end), "id") == []  # what was read may be purged
+
+
+def test_another_past_of_the_database_is_recognised(place: SqlServerPlace) -> None:
+    place.run(KEYED)
+    start = place.follow("t")
+    place.run("INSERT INTO @.t VALUES (1, N'a')")
+    end = next(one for one in reversed(place.read(start)) if isinstance(one, Commit)).offset
+    assert isinstance(end, LsnOffset)
+    assert end.commit is not None
+    stored = end.to_dict()
+    stored["commit"]["transaction"] = "0000000000AA"
+    with pytest.raises(SourceReplaced, match="restored from an older backup"):
+        place.read(place.kind.parse_offset(stored))
+
+
+def test_a_transaction_larger_than_a_window_is_one_commit_within_bounds(place: SqlServerPlace) -> None:
+    place.run(KEYED, "CREATE TABLE @.u (id int PRIMARY KEY, v nvarchar(20))")
+    start = place.follow("t", "u")
+    rows = ", ".join(f"({n}, N'row {n}')" for n in range(900))
+    place.run(f"INSERT INTO @.t VALUES {rows}", f"INSERT INTO @.u VALUES {rows}", "UPDATE @.t SET v = N'x'")
+    token, sizes, seen = place.mark(), list[int](), 0
+    reader = place.source.log_reader(REPLICATOR, ReadOptions(batch_rows=100))
+    for message in reader.read(start, place.tables, place.schemas):
+        if isinstance(message, ChangeBatch):
+            sizes.append(message.data.num_rows)
+        elif isinstance(message, Commit):
+            seen += bool(sizes)
+        if isinstance(message, Watermark) and message.token == token:
+            break
+    reader.close()
+    assert sum(sizes) == 2700
+    assert max(sizes) <= 100
+    assert seen == 1
+
+
+def test_every_type_is_the_same_from_the_log_and_from_a_snapshot(place: SqlServerPlace) -> None:
+    types = {
+        "a": ("tinyint", "255"), "b": ("bigint", "-9223372036854775808"), "c": ("bit", "1"),
+        "d": ("decimal(38,10)", "-1234567890123456789012345678.0123456789"), "e": ("money", "-922337203685477.5808"),
+        "f": ("smallmoney", "214748.3647"), "g": ("float", "1e-300"), "h": ("real", "3.4028235e38"),
+        "i": ("date", "'0001-01-01'"), "j": ("datetime", "'2026-01-02 03:04:05.007'"),
+        "k": ("smalldatetime", "'2026-01-02 03:04'"), "l": ("datetime2(7)", "'9999-12-31 23:59:59.9999999'"),
+        "m": ("datetime2(3)", "'2026-01-02 03:04:05.123'"),
+        "n": ("datetimeoffset(7)", "'2026-01-02 03:04:05.1234567 -05:30'"),
+        "o": ("time(7)", "'23:59:59.9999999'"), "p": ("char(5)", "'ab'"), "q": ("varchar(max)", "N'Ünï'"),
+        "r": ("nvarchar(50)", "N'\U0001f600 \u4e2d'"), "s": ("binary(4)", "0x01"), "t": ("varbinary(max)", "0x00ff00"),
+        "u": ("uniqueidentifier", "'6F9619FF-8B86-D011-B42D-00C04FC964FF'"), "v": ("xml", "N'<a>1</a>'"),
+        "w": ("ntext", "N'old'"), "x": ("rowversion", ""), "y": ("datetime2(0)", "'2026-01-02 03:04:05'"),
+    }  # fmt: skip
+    columns = ", ".join(f"{name} {kind}" for name, (kind, _) in types.items())
+    given = {name: value for name, (_, value) in types.items() if value}
+    place.run(f"CREATE TABLE @.t (id int PRIMARY KEY, {columns}, twice AS (id * 2))")
+    start = place.follow("t")
+    place.run(
+        f"INSERT INTO @.t (id, {', '.join(given)}) VALUES (1, {', '.join(given.values())})",
+        "INSERT INTO @.t (id) VALUES (2)",
+    )
+    schema = place.schemas[place.table("t")]
+    assert "twice" not in schema.names
+    reader = place.source.snapshot_reader(REPLICATOR, ReadOptions())
+    read = [row for batch in reader.read_chunk(place.table("t"), KeyRange()).batches for row in batch.to_pylist()]
+    reader.close()
+    names = schema.names
+    logged = [dict(zip(names, row[1:], strict=True)) for row in changes(place.read(start), *names)]
+    assert logged == read
+    shown = {name: str(read[0][name]) for name in ("d", "e", "l", "n", "o", "u", "j")}
+    assert shown == {
+        "d": "-1234567890123456789012345678.0123456789", "e": "-922337203685477.5808",
+        "l": "9999-12-31 23:59:59.9999999", "n": "2026-01-02 03:04:05.1234567 -05:30", "o": "23:59:59.9999999",
+        "u": "6F9619FF-8B86-D011-B42D-00C04FC964FF", "j": "2026-01-02 03:04:05.007000",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("uniqueidentifier", [f"'{n:02x}000000-0000-0000-0000-0000000000{99 - n:02x}'" for n in range(20)]),
+        ("nvarchar(20) COLLATE Latin1_General_CI_AS", [f"N'{'aB'[n % 2]}{n:02}'" for n in range(20)]),
+        ("varchar(20) COLLATE SQL_Latin1_General_CP1_CI_AS", [f"'{'Ab'[n % 2]}-{n:02}'" for n in range(20)]),
+        ("datetime2(7)", [f"'2026-01-01 00:00:00.00000{n:02}'" for n in range(20)]),
+        ("int", [str(n * 7 + 1) for n in range(20)]),
+        ("varbinary(8)", [f"0x{n * 7 % 20:02x}" for n in range(20)]),
+        ("float", [f"{n}.1e-3" for n in range(20)]),
+    ],
+)  # fmt: skip
+def test_ranges_follow_the_server_s_own_order_of_keys(place: SqlServerPlace, key: str, values: list[str]) -> None:
+    place.run(f"CREATE TABLE @.t (k0 {key} PRIMARY KEY, n int)")
+    place.run("INSERT INTO @.t (k0, n) VALUES " + ", ".join(f"({value}, {n})" for n, value in enumerate(values)))
+    place.follow("t")
+    table, reader = place.table("t"), place.source.snapshot_reader(REPLICATOR, ReadOptions())
+    end, after, seen = reader.end_key(table), None, list[int]()
+    assert end is not None
+    while after != end:
+        bound = reader.next_bound(table, after, end, 6)
+        chunk = reader.read_chunk(table, KeyRange(after, bound))
+        part = [row["n"] for batch in chunk.batches for row in batch.to_pylist()]
+        assert 0 < len(part) <= 6
+        seen += part
+        after = bound
+    reader.close()
+    assert sorted(seen) == list(range(20))
+
+
+@pytest.mark.parametrize(("flag", "says"), [("memory", "memory-optimised"), ("history", "history table")])
+def test_tables_that_are_not_captured_are_refused_by_name(place: SqlServerPlace, flag: str, says: str) -> None:
+    place.run(KEYED)
+    flags = {"memory": ("memory", 1), "history": ("temporal", 1)}
+    name, value = flags[flag]
+    place.session.run(
+        f"EXEC sp_emulator @name = 'flag', @table = '{place.name}.t', @value = '{name}', @on = {value}", place.name
+    )
+    (found,) = place.source.catalog().describe([place.table("t")]).values()
+    assert isinstance(found, UnsupportedEngine)
+    assert says in found.message
+
+
+def test_names_are_taken_as_the_database_compares_them(place: SqlServerPlace) -> None:
+    place.run("CREATE TABLE @.Orders (Id int PRIMARY KEY)")
+    table = place.source.names().table(TableId(place.name.upper(), "ORDERS"))
+    (found,) = place.source.catalog().describe([table]).values()
+    assert not isinstance(found, TableError)
+    assert (found.table, found.names) == (TableId(place.name, "orders"), ("Id",))
+
+
+def test_a_database_without_change_data_capture_and_a_stopped_agent_are_told_with_their_sql(
+    place: SqlServerPlace, request: pytest.FixtureRequest
+) -> None:
+    server = request.getfixturevalue("sqlserver")
+    settings = captured_database(server, "plain")
+    source = place.kind.open(settings)
+    session = SqlServerPlace.live(settings).session
+    session.run("EXEC sys.sp_cdc_disable_db", "plain")
+    with pytest.raises(SourceMisconfigured) as caught:
+        source.log(REPLICATOR).state()
+    assert "USE [plain]; EXEC sys.sp_cdc_enable_db;" in caught.value.remedy
+    failed = {one.name: one.remedy for one in source.check() if one.status is CheckStatus.FAILED}
+    assert "sp_cdc_enable_db" in failed["cdc"]
+    session.run("EXEC sys.sp_cdc_enable_db", "plain")
+    session.run("EXEC sp_emulator @name = 'agent', @on = 0", "plain")
+    try:
+        (agent,) = [one for one in source.check() if one.name == "agent"]
+        assert agent.status is CheckStatus.FAILED
+        assert "sp_cdc_start_job" in agent.remedy
+    finally:
+        session.run("EXEC sp_emulator @name = 'agent', @on = 1", "plain")
+        source.close()
+        session.close()
+
+
+def test_marks_of_others_are_not_ours(place: SqlServerPlace) -> None:
+    place.run(KEYED)
+    start = place.follow("t")
+    other = place.source.snapshot_reader("another", ReadOptions())
+    other.mark("theirs")
+    other.close()
+    tokens = [one.token for one in place.read(start) if isinstance(one, Watermark)]
+    assert "theirs" not in tokens
+    assert all(later != earlier for earlier, later in itertools.pairwise(tokens))
