@@ -17,6 +17,7 @@ from testing.servers.sqlserver.refusals import CONTINUED, ENDS_TRANSACTION, Refu
 from testing.servers.sqlserver.wire import tokens
 from testing.servers.sqlserver.wire.packets import Channel
 from testing.servers.sqlserver.wire.parameters import Parameter, Value
+from testing.servers.sqlserver.wire.rows import rows
 from testing.servers.sqlserver.wire.types import Column, column
 
 ISOLATION = {
@@ -262,7 +263,9 @@ class Session:
             if columns is None:
                 columns = self._described(result, collations)
                 self.channel.add(tokens.described(columns))
-            count += self._rows(result, columns)
+            for some in rows(result, columns):
+                self.channel.add(some)
+            count += int(result.ntuples)
         self.counted(count, rows=columns is not None)
 
     def counted(self, count: int, *, rows: bool = False) -> None:
@@ -277,20 +280,6 @@ class Session:
         """The end of a statement that counts no rows."""
         self.flush()
         self._pending = tokens.done(0, kind=self.done)
-
-    def _rows(self, result: Any, columns: Sequence[Column]) -> int:
-        encoders = [one.encode for one in columns]
-        fields, value = range(len(encoders)), result.get_value
-        made = bytearray()
-        for row in range(result.ntuples):
-            made += b"\xd1"
-            for at in fields:
-                made += encoders[at](value(row, at))
-            if len(made) > 1 << 16:
-                self.channel.add(made)
-                made.clear()
-        self.channel.add(made)
-        return int(result.ntuples)
 
     def _described(self, result: Any, collations: Mapping[tuple[int, int], str]) -> list[Column]:
         found = []

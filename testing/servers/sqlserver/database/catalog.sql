@@ -193,6 +193,7 @@ CREATE VIEW sys.databases AS SELECT d.datname::ss.nvarchar(128) COLLATE ss."SQL_
         'SQL_Latin1_General_CP1_CI_AS'::ss.nvarchar(128) COLLATE ss."SQL_Latin1_General_CP1_CI_AS" AS collation_name,
             0::ss.tinyint AS state, 'ONLINE'::ss.nvarchar(60) AS state_desc, 0::ss.bit AS is_read_only,
             'MULTI_USER'::ss.nvarchar(60) AS user_access_desc,
+        md5('broker' || d.datname)::uuid::ss.uniqueidentifier AS service_broker_guid,
         ss.flag(f.flags::text, 'cdc') AS is_cdc_enabled, ss.flag(f.flags::text,
             'snapshot')::int2::ss.tinyint AS snapshot_isolation_state,
         (CASE WHEN f.flags ? 'snapshot' THEN 'ON' ELSE 'OFF' END)::ss.nvarchar(60) AS snapshot_isolation_state_desc,
