@@ -20,7 +20,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:No directory at"),
 ]
 EVERY = """CREATE TABLE @."t" ("id" NUMBER(9) PRIMARY KEY, "n" NUMBER, "m" NUMBER(20,6), "b" NUMBER(35),
-    "f" BINARY_DOUBLE, "v" VARCHAR2(50), "u" NVARCHAR2(50), "c" CHAR(5), "d" DATE, "at" TIMESTAMP(6), "z" TIMESTAMP(6) WITH TIME ZONE,
+    "f" BINARY_DOUBLE, "v" VARCHAR2(50), "u" NVARCHAR2(50), "c" CHAR(5), "d" DATE, "at" TIMESTAMP(6),
+    "z" TIMESTAMP(6) WITH TIME ZONE,
     "fine" TIMESTAMP(9), "span" INTERVAL DAY TO SECOND, "months" INTERVAL YEAR TO MONTH, "r" RAW(16),
     "l" TIMESTAMP(6) WITH LOCAL TIME ZONE)"""
 ROW = """INSERT INTO @."t" VALUES ({id}, {id}.5, -{id}.000001, 9999999999999999999999999999999999{id}, {id}.25,
