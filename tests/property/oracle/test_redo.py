@@ -81,7 +81,7 @@ def damaged(text: bytes, pen: random.Random) -> bytes:
 def test_damaged_statements_are_errors_that_name_no_value() -> None:
     """Or they are statements still: then their values are those that stand there.  Nothing outside of them is read."""
     pen, good, said = random.Random(seed()), 0, set[str]()
-    for _ in range(examples(3_000)):
+    for _ in range(examples(1_000)):
         verb, text, _, _ = written(pen)
         rows = TableRows(LAYOUT, "null")
         rows.add(run_of([damaged(text.encode(), pen)], [verb]), np.arange(1))
