@@ -67,9 +67,10 @@ class Journal:
         ends = ((item.last_sequence if isinstance(item, Segment) else item.sequence, item) for item in self.listed)
         return [item for end, item in ends if end > after]
 
-    def ends(self, table: TableId, sequences: Any) -> set[str]:
+    def holders(self, table: TableId, sequences: Any) -> set[str]:
         assert table == TABLE
-        return {one.path for one in self.listed if isinstance(one, Segment) and one.last_sequence in sequences}
+        segments = [one for one in self.listed if isinstance(one, Segment)]
+        return {one.path for one in segments for n in sequences if one.first_sequence <= n <= one.last_sequence}
 
     def skip(self, upto: int) -> None:
         self.skipped = upto
