@@ -71,10 +71,22 @@ def fails(worker: Target, table: TargetTable, change: TargetChange, meets: Meeti
     return meets.met
 
 
-@pytest.mark.parametrize("schema", [KEYED, KEYLESS], ids=["keyed", "keyless"])
-@pytest.mark.parametrize("how", [CUT, LOST, FULL])
+SHORT = {(CUT, True), (LOST, False)}  # in `make test`; the others are alike
+
+
+@pytest.mark.parametrize(
+    ("how", "schema"),
+    [
+        pytest.param(
+            how, KEYED if keyed else KEYLESS, id=f"{how}-{'keyed' if keyed else 'keyless'}",
+            marks=() if (how, keyed) in SHORT else pytest.mark.long,
+        )
+        for how in (CUT, LOST, FULL)
+        for keyed in (True, False)
+    ],
+)  # fmt: skip
 def test_a_merge_is_done_once_whatever_happens_to_any_of_its_statements(
-    shift: RedshiftCopies, schema: TableSchema, how: str
+    shift: RedshiftCopies, how: str, schema: TableSchema
 ) -> None:
     table, model, met = shift.table(schema, load="L1"), Model(schema), list[str]()
     failing, worker = shift.another_worker(), shift.target
@@ -110,7 +122,7 @@ def test_a_merge_is_done_once_whatever_happens_to_any_of_its_statements(
         assert any(one.startswith(part) for one in met), (part, met)
 
 
-@pytest.mark.parametrize("how", [CUT, LOST])
+@pytest.mark.parametrize("how", [LOST, pytest.param(CUT, marks=pytest.mark.long)])
 def test_a_definition_is_made_with_its_position_whatever_happens_to_any_of_its_statements(
     shift: RedshiftCopies, how: str
 ) -> None:
