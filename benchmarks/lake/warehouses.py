@@ -146,7 +146,7 @@ def run(world: World[Any], rows: int | None, repeats: int) -> list[Row]:
 def _measured(world: World[Any], kind: str, title: str, rows: int, repeats: int, stack: ExitStack) -> list[Row]:
     from webapp.demo.warehouses import WAREHOUSES
 
-    server = stack.enter_context(WAREHOUSES[kind](world.folder / kind, free_port()))
+    server = stack.enter_context(WAREHOUSES[kind](world.folder / f"to-{kind}", free_port()))
     place = Place(kind, server.settings, stack)
     table = MergedTable(place.target, None, "merged", rows)
     table.merges(min(KEYS), WARM)
