@@ -30,6 +30,7 @@ from tests.crash.faults.spanner_copies import SpannerCopies
 from tests.crash.faults.store import S3Store
 from tests.crash.sources import SOURCES, SourceUnderTest, copied
 from webapp.embedded.postgres import EmbeddedPostgres
+from webapp.embedded.processes import ServerFailed
 
 ROOT = Path(__file__).resolve().parents[2]
 LEASE_SECONDS = 2.0
@@ -292,7 +293,8 @@ class Stand:
                 for source in self._sources:
                     if not source.server.running:
                         print("the source has died of itself, and is started again", flush=True)
-                        self._keeper.submit(source.server.restart).result()
+                        with suppress(ServerFailed):  # it may die once more as it starts: at the next look, then
+                            self._keeper.submit(source.server.restart).result()
             if time.monotonic() - looked > LOOK_SECONDS:
                 looked = time.monotonic()
                 for source in list(self._sources):
