@@ -266,12 +266,15 @@ def test_a_table_of_somebody_else_is_left_alone(place: TargetPlace) -> None:
     assert place.read(table, KEYED, Mode.MIRROR) == Counter([(1, "mine")])
 
 
+CHANGES = ("append", "merge", "delete below", "replace")
+
+
 @pytest.mark.parametrize(
-    ("point", "action"), [*((point, "fail") for point in POINTS), ("apply.stage.before", "full")], ids="-".join
+    ("change", "point", "action"),
+    [*((change, point, "fail") for change in CHANGES for point in POINTS), ("merge", "apply.stage.before", "full")],
 )
-@pytest.mark.parametrize("change", ["append", "merge", "delete below", "replace"])
 def test_a_worker_that_ends_between_two_steps_leaves_all_or_nothing(
-    place: TargetPlace, point: str, action: faults.Action, change: str
+    place: TargetPlace, change: str, point: str, action: faults.Action
 ) -> None:
     """A commit that is done and reported failed is not done again."""
     schema, target = KEYLESS if change == "replace" else KEYED, place.target()
