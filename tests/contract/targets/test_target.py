@@ -266,13 +266,14 @@ def test_a_table_of_somebody_else_is_left_alone(place: TargetPlace) -> None:
     assert place.read(table, KEYED, Mode.MIRROR) == Counter([(1, "mine")])
 
 
-CHANGES = ("append", "merge", "delete below", "replace")
+ENDS = [
+    *((change, point, "fail") for change in ("append", "merge", "delete below") for point in POINTS),
+    *(("replace", point, "fail") for point in POINTS[2:]),  # nothing is begun before
+    ("merge", "apply.stage.before", "full"),
+]
 
 
-@pytest.mark.parametrize(
-    ("change", "point", "action"),
-    [*((change, point, "fail") for change in CHANGES for point in POINTS), ("merge", "apply.stage.before", "full")],
-)
+@pytest.mark.parametrize(("change", "point", "action"), ENDS)
 def test_a_worker_that_ends_between_two_steps_leaves_all_or_nothing(
     place: TargetPlace, change: str, point: str, action: faults.Action
 ) -> None:
