@@ -195,8 +195,8 @@ def test_pages_and_api_say_before_a_start_what_was_tested(lab: Lab, copies: Copi
 
 STEPS = ("apply.step.between",)
 KILLS = {"enforced": POINTS, "redshift": POINTS, "snowflake": STEPS, "bigquery": (POINTS[0], *STEPS), "spanner": STEPS}
-# What only repeats on a stand-in what Postgres proves.
-LONG = {("redshift", POINTS[0]), ("redshift", POINTS[2])}
+# What Postgres proves, and Redshift's stand-in by the test below at one of its statements.
+LONG = {("redshift", point) for point in POINTS}
 
 
 @pytest.mark.parametrize(
@@ -252,4 +252,4 @@ def test_a_worker_that_is_killed_at_a_statement_of_redshift_loses_and_doubles_no
     assert copies.kind.clean is not None
     opening = Opening(lake, lake, copies.storage, "", copies.settings, "")
     swept = copies.kind.clean(opening, time.time() + LOAD_SECONDS + 60)
-    assert (swept > 0) == (statement == "COPY")  # files that were loaded are deleted at once
+    assert swept or statement != "COPY"  # at others, another table's file may be on its way
