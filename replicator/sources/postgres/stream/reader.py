@@ -55,10 +55,10 @@ _TAKEOVER_SECONDS = 15.0
 _GONE = ("has already been removed", "can no longer get changes", "has been invalidated")
 _NO_OBJECT = "42704"  # the slot or the publication
 _UNREADABLE = ("could not map filenumber", "could not map filenode")  # a change of a table that the server cannot name
-_UPDATE = (
+_ANOTHER_SLOT = (
     "PostgreSQL cannot decode its own log, which is a defect of the server. Retried automatically. If it persists,"
-    " update the server to its newest minor release, and restart the replicator from scratch: all its tables are then"
-    " resnapshotted."
+    " update the server to its newest minor release. If that does not help, run SELECT pg_drop_replication_slot({slot}); and"
+    " restart the replicator from scratch."
 )
 _PROTOCOLS = ((160000, 4), (150000, 3), (140000, 2))
 IN_RUNS = True
@@ -201,8 +201,8 @@ class PgOutputReader:
             self._connection.close()
             fields = error_fields(answer)
             if fields.get("C") != _BUSY or time.monotonic() > deadline:
-                failure = log_failure(fields.get("", ""), fields.get("C", ""))
-                raise failure if isinstance(failure, LogPurged) else refusal(fields, self._config.where)
+                failure = log_failure(self._slot, fields.get("", ""), fields.get("C", ""))
+                raise failure if isinstance(failure, LogPurged | LogCorrupt) else refusal(fields, self._config.where)
             slot.release()
 
     def _command(self, slot: ReplicationSlot, version: int) -> str:
@@ -269,7 +269,7 @@ class PgOutputReader:
                 _AS_STORED[self._slot] = read_charset(self._config)
                 _STREAMED_ONLY.add(self._slot)
                 raise self._as_text(text) from None
-            raise log_failure(text, state) from None
+            raise log_failure(self._slot, text, state) from None
         except CaughtUp as caught_up:
             self._follow(slot, caught_up.position)
         except SliceFailed:
@@ -352,11 +352,11 @@ def _binary(catalog: PostgresCatalog, tables: TableSet, followed: Collection[Tab
     return all(exact(one.schema, one.attributes) for one in found if not isinstance(one, TableError))
 
 
-def log_failure(text: str, state: str) -> TidemarkError:
+def log_failure(slot: str, text: str, state: str) -> TidemarkError:
     """What the server says where its log ends unexpectedly, with its SQLSTATE."""
     said = text.strip()
     if state == _NO_OBJECT or any(sign in said for sign in _GONE):
         return LogPurged(f"The source no longer has the log to resume from: {said}")
     if any(sign in said for sign in _UNREADABLE):
-        return LogCorrupt(f"The source cannot decode its log: {said}", remedy=_UPDATE)
+        return LogCorrupt(f"The source cannot decode its log: {said}", remedy=_ANOTHER_SLOT.format(slot=literal(slot)))
     return SourceUnreachable(f"The source ended the stream of its log: {said}")
