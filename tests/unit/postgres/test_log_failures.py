@@ -7,7 +7,6 @@ import pytest
 from replicator.errors import LogCorrupt, LogPurged, SourceUnreachable, TidemarkError
 from replicator.sources.postgres.stream.reader import log_failure
 
-
 DROP = "pg_drop_replication_slot('tidemark_1')"
 
 
