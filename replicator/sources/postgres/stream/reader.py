@@ -57,8 +57,8 @@ _NO_OBJECT = "42704"  # the slot or the publication
 _UNREADABLE = ("could not map filenumber", "could not map filenode")  # a change of a table that the server cannot name
 _ANOTHER_SLOT = (
     "PostgreSQL cannot decode its own log, which is a defect of the server. Retried automatically. If it persists,"
-    " update the server to its newest minor release. If that does not help, run SELECT pg_drop_replication_slot({slot});"
-    " and restart the replicator from scratch."
+    " update the server to its newest minor release. If that does not help, run"
+    " SELECT pg_drop_replication_slot({slot}); and restart the replicator from scratch."
 )
 _PROTOCOLS = ((160000, 4), (150000, 3), (140000, 2))
 IN_RUNS = True
