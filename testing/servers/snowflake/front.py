@@ -4,7 +4,8 @@ What fakesnow lacks, or does otherwise than Snowflake, is added: a definition co
 in; a request is done once, however often its client repeats it; the user's stage and REMOVE; temporary tables under
 any name; renames into another schema; a transaction that conflicts with another one is told so; one that idles is
 rolled back; a password; PUBLIC as the schema of a session; NULL among timestamps; numbers of 38 digits; quotation
-marks in names.  It is not Snowflake: it has no roles, no warehouses, and no locks.  Its tables are in memory.
+marks and dollar signs in names.  It is not Snowflake: it has no roles, no warehouses, and no locks.  Its tables are in
+memory.
 """
 
 from __future__ import annotations
@@ -261,6 +262,13 @@ def _quote_lengths() -> None:
     info_schema.insert_text_lengths_sql = quoted
 
 
+def _keep_dollars() -> None:
+    """A dollar sign within quotation marks begins no session variable; of those Tidemark has none."""
+    from fakesnow.variables import Variables
+
+    Variables.inline_variables = lambda _, sql: sql
+
+
 def main() -> None:
     """Serve on a port."""
     tempfile.tempdir = sys.argv[2]  # its stages
@@ -276,6 +284,7 @@ def main() -> None:
     _tell_null_times()
     _keep_wide_numbers()
     _quote_lengths()
+    _keep_dollars()
     first = server.shared_fs.connect().cursor()
     for sql in (
         f'CREATE DATABASE "{EmbeddedSnowflake.database}"', 'CREATE DATABASE "TIDEMARK_USER"',
