@@ -9,7 +9,7 @@ import re
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 
 from replicator.verification.cells import MAX_DECIMAL_DIGITS, Cell, CellRule, Cells
 
@@ -103,7 +103,7 @@ def plain(number_: Decimal) -> bytes:
 
 def unscaled(places: int) -> Callable[[Texts], Cells]:
     """`-12.3` of scale 2 → `-1230`."""
-    return lambda texts: [None if text is None else b"%d" % int(Decimal(text).scaleb(places)) for text in texts]
+    return lambda texts: [None if text is None else b"%d" % int(Decimal(text).scaleb(places, EXACT)) for text in texts]
 
 
 def floats(form: str) -> Callable[[Sequence[float | None]], Cells]:
@@ -161,6 +161,7 @@ def months(texts: Texts) -> Cells:
     return cells
 
 
+EXACT = Context(prec=80)  # no rounding: a NUMBER has 40 digits at most
 CONVERT: dict[str, Callable[..., Cells]] = {
     "": encoded,
     "digits": digits,
