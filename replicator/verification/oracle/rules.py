@@ -15,6 +15,7 @@ from replicator.verification.cells import MAX_DECIMAL_DIGITS, Cell, CellRule, Ce
 
 Texts = Sequence[str | None]
 
+EXACT = Context(prec=80)  # no rounding: a NUMBER has 40 digits at most
 INT_DIGITS, LONG_DIGITS, MICRO_DIGITS, NANO_DIGITS = 9, 18, 6, 9
 SECONDS = "'SYYYY-MM-DD HH24:MI:SS'"
 FRACTIONS = "'SYYYY-MM-DD HH24:MI:SS.FF9'"
@@ -161,7 +162,6 @@ def months(texts: Texts) -> Cells:
     return cells
 
 
-EXACT = Context(prec=80)  # no rounding: a NUMBER has 40 digits at most
 CONVERT: dict[str, Callable[..., Cells]] = {
     "": encoded,
     "digits": digits,
