@@ -15,12 +15,12 @@ from replicator.verification.cells import MAX_DECIMAL_DIGITS, Cell, CellRule, Ce
 
 Texts = Sequence[str | None]
 
-EXACT = Context(prec=80)  # no rounding: a NUMBER has 40 digits at most
 INT_DIGITS, LONG_DIGITS, MICRO_DIGITS, NANO_DIGITS = 9, 18, 6, 9
 SECONDS = "'SYYYY-MM-DD HH24:MI:SS'"
 FRACTIONS = "'SYYYY-MM-DD HH24:MI:SS.FF9'"
 TIMESTAMP = re.compile(r"TIMESTAMP\((\d)\)(| WITH TIME ZONE| WITH LOCAL TIME ZONE)")
 INTERVAL = re.compile(r"([+-]?)(\d+) (\d\d:\d\d:\d\d)(?:\.(\d+))?")
+EXACT = Context(prec=200)  # digits: Python's own context rounds to 28
 MONTHS = re.compile(r"([+-]?)(\d+)-(\d+)")
 
 
@@ -104,7 +104,7 @@ def plain(number_: Decimal) -> bytes:
 
 def unscaled(places: int) -> Callable[[Texts], Cells]:
     """`-12.3` of scale 2 → `-1230`."""
-    return lambda texts: [None if text is None else b"%d" % int(Decimal(text).scaleb(places, EXACT)) for text in texts]
+    return lambda texts: [None if text is None else b"%d" % int(EXACT.scaleb(Decimal(text), places)) for text in texts]
 
 
 def floats(form: str) -> Callable[[Sequence[float | None]], Cells]:

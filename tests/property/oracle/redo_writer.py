@@ -109,11 +109,6 @@ def _moment(pen: random.Random) -> datetime:
     return datetime(1970, 1, 1) + timedelta(seconds=seconds, microseconds=pen.randrange(10**6))  # noqa: DTZ001
 
 
-def _exists(moment: datetime) -> datetime:
-    """October 1582 lacks ten days in Oracle's calendar."""
-    return moment + timedelta(days=20) if (moment.year, moment.month) == (1582, 10) else moment
-
-
 def values(pen: random.Random) -> dict[str, Any]:
     """A row."""
     text = "".join(pen.choices(_ALPHABET, k=pen.randrange(1, 12)))
@@ -125,10 +120,10 @@ def values(pen: random.Random) -> dict[str, Any]:
         "REAL": pen.choice((0.1, -1e-300, float("nan"), float("inf"), pen.uniform(-1e10, 1e10))),
         "NAME": text,
         "NNAME": text[::-1],
-        "DAY": _exists(_moment(pen)).replace(microsecond=0),
-        "AT": _exists(_moment(pen)),
-        "ZONED": _exists(_moment(pen)).replace(tzinfo=UTC),
-        "FINE": f"{_exists(_moment(pen)):%Y-%m-%d %H:%M:%S}.{pen.randrange(10**9):09}",
+        "DAY": _moment(pen).replace(microsecond=0),
+        "AT": _moment(pen),
+        "ZONED": _moment(pen).replace(tzinfo=UTC),
+        "FINE": f"{_moment(pen):%Y-%m-%d %H:%M:%S}.{pen.randrange(10**9):09}",
         "SPAN": f"{pen.choice('+-')}{pen.randrange(99):02} {pen.randrange(24):02}:00:{pen.randrange(60):02}.500000",
         "MONTHS": f"{pen.choice('+-')}{pen.randrange(99):02}-{pen.randrange(12):02}",
         "BYTES": pen.randbytes(pen.randrange(1, 9)),

@@ -132,8 +132,6 @@ def _moment(data, at, end, zoned):  # type: ignore[no-untyped-def]
         return np.int64(0), False
     if day > _length(year, month) or not (0 <= minute <= 59 and 0 <= second <= 59):
         return np.int64(0), False
-    if year == 1582 and month == 10 and 4 < day < 15:  # Oracle's calendar does not have them
-        return np.int64(0), False
     at += 19
     micros = np.int64(0)
     if at < end and data[at] == 46:

@@ -19,11 +19,13 @@ pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore:No directory at"),
 ]
-EVERY = """CREATE TABLE @."t" ("id" NUMBER(9) PRIMARY KEY, "n" NUMBER, "m" NUMBER(20,6), "f" BINARY_DOUBLE,
-    "v" VARCHAR2(50), "u" NVARCHAR2(50), "c" CHAR(5), "d" DATE, "at" TIMESTAMP(6), "z" TIMESTAMP(6) WITH TIME ZONE,
+EVERY = """CREATE TABLE @."t" ("id" NUMBER(9) PRIMARY KEY, "n" NUMBER, "m" NUMBER(20,6), "b" NUMBER(35),
+    "f" BINARY_DOUBLE, "v" VARCHAR2(50), "u" NVARCHAR2(50), "c" CHAR(5), "d" DATE, "at" TIMESTAMP(6),
+    "z" TIMESTAMP(6) WITH TIME ZONE,
     "fine" TIMESTAMP(9), "span" INTERVAL DAY TO SECOND, "months" INTERVAL YEAR TO MONTH, "r" RAW(16),
     "l" TIMESTAMP(6) WITH LOCAL TIME ZONE)"""
-ROW = """INSERT INTO @."t" VALUES ({id}, {id}.5, -{id}.000001, {id}.25, 'it''s {id}', N'\u00e9 {id}', 'ab',
+ROW = """INSERT INTO @."t" VALUES ({id}, {id}.5, -{id}.000001, 9999999999999999999999999999999999{id}, {id}.25,
+    'it''s {id}', N'\u00e9 {id}', 'ab',
     TO_DATE('2026-11-27 10:20:30', 'YYYY-MM-DD HH24:MI:SS'),
     TO_TIMESTAMP('2026-11-27 10:20:30.123456', 'YYYY-MM-DD HH24:MI:SS.FF6'),
     TO_TIMESTAMP_TZ('2026-11-27 10:20:30.5 +05:45', 'YYYY-MM-DD HH24:MI:SS.FF6 TZH:TZM'),
