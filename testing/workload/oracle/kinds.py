@@ -123,7 +123,7 @@ def _clock(pen: Pen) -> str:
 
 
 def _day(pen: Pen) -> str:
-    year = pen.choice((1, 1582, 1900, 1969, 1970, 2024, 2024, 9998))
+    year = pen.choice((1, 1581, 1900, 1969, 1970, 2024, 2024, 9998))
     return f"{year:04}-{pen.randint(1, 12):02}-{pen.randint(1, 28):02}"
 
 

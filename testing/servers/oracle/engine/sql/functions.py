@@ -34,6 +34,7 @@ Nodes = Sequence[exp.Expr]
 Function = Callable[["Expressions", Nodes, "Scope"], "Typed"]
 CLOB, BLOB, RAW = Kind("CLOB"), Kind("BLOB"), Kind("RAW", 2000)
 DOUBLE, INT = Kind("BINARY_DOUBLE"), Kind("INT")  # the latter is Postgres' alone
+GAP = ("1582-10-05", "1582-10-14")  # between the Julian calendar and the Gregorian
 _DIGITS = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d{1,9}))?\s*(.*)$")
 
 
@@ -167,6 +168,8 @@ def _read(sql: str, kind: Kind, model: str) -> str:
 
 
 def _stamp(stamp: str, zone: str, kind: Kind) -> Typed:
+    if GAP[0] <= stamp[:10] <= GAP[1]:
+        raise unsupported(f"a day that the calendar has not: {stamp[:10]}")
     if kind.name == "DATE":
         return _typed(f"timestamp '{stamp[:19]}'", DATE)
     if kind.name == ZONED:
