@@ -202,7 +202,7 @@ class Trial:
     def _neighbour(self) -> Neighbour:
         seed = f"neighbour {self.history.seed}"
         if isinstance(lake := self.stand.lake, DeltaLake):
-            return DeltaNeighbour(Path(lake.uri(self.name, "").removeprefix("file://")), seed)
+            return DeltaNeighbour(Path(lake.reader().uri(self.name, "").removeprefix("file://")), seed)
         return CatalogNeighbour(self._catalog, self.name, seed)
 
     def _reader(self) -> Looked:
