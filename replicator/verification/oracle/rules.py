@@ -53,7 +53,7 @@ def rule(column: OracleColumn, zero_dates: str) -> CellRule | None:
     if found := TIMESTAMP.fullmatch(kind):
         zoned = "" if not found[2] else "TO_CHAR(SYS_EXTRACT_UTC({}), " + FRACTIONS + ")"
         select = zoned or "TO_CHAR({}, " + FRACTIONS + ")"
-        if int(found[1]) > MICRO_DIGITS and found[2]:
+        if (int(found[1]) > MICRO_DIGITS or zero_dates == "text") and found[2] == " WITH TIME ZONE":
             select = "TO_CHAR({}, 'SYYYY-MM-DD HH24:MI:SS.FF9 TZH:TZM')"
         return moment(select, int(found[1]), zero_dates, zoned=bool(found[2]))
     if kind.startswith("INTERVAL DAY"):
