@@ -145,7 +145,11 @@ class Deck:
         )
 
     def _config(self) -> dict[str, Any]:
-        return {"event_trigger": self._random.choice(("yes", "no"))} if self._source == "postgres" else {}
+        choices = {"postgres": ("event_trigger", ("yes", "no")), "oracle": ("committed", ("server", "tidemark"))}
+        if self._source not in choices:
+            return {}
+        name, values = choices[self._source]
+        return {name: self._random.choice(values)}
 
     def _draw_inner(self) -> tuple[str, str]:
         if not self._inner:
