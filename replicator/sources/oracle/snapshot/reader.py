@@ -37,6 +37,7 @@ from replicator.sources.shared.snapshot_reader import SqlSnapshotReader
 _NOW = "SELECT current_scn FROM v$database"
 _AS_THEY_COME = frozenset({Form.NUMBER, Form.FLOAT, Form.TEXT, Form.BYTES})  # from the driver, exact
 _PRINTED = {
+    Form.NUMBER: r.TEXT,
     Form.DIGITS: r.TEXT,
     Form.MOMENT: r.MOMENT,
     Form.FINE_MOMENT: r.MOMENT,
@@ -237,7 +238,10 @@ class _PrintedColumn:
     def convert(self, array: Any) -> pa.Array:
         """ValueDoesNotFit."""
         array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
-        if self._form not in _AS_THEY_COME:
+        printed_number = self._form is Form.NUMBER and (
+            pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
+        )
+        if self._form not in _AS_THEY_COME or printed_number:
             kind = r.MOMENT if is_local(self._column) else _PRINTED[self._form]
             return self._arrays.convert(printed_cells(array, kind))
         try:

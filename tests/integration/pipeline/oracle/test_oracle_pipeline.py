@@ -20,11 +20,13 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:No directory at"),
 ]
 EVERY = """CREATE TABLE @."t" ("id" NUMBER(9) PRIMARY KEY, "n" NUMBER, "m" NUMBER(20,6), "b" NUMBER(35),
+    "neg" NUMBER(5,-2), "small" NUMBER(2,4), "i" INTEGER,
     "f" BINARY_DOUBLE, "v" VARCHAR2(50), "u" NVARCHAR2(50), "c" CHAR(5), "d" DATE, "at" TIMESTAMP(6),
     "z" TIMESTAMP(6) WITH TIME ZONE,
     "fine" TIMESTAMP(9), "span" INTERVAL DAY TO SECOND, "months" INTERVAL YEAR TO MONTH, "r" RAW(16),
     "l" TIMESTAMP(6) WITH LOCAL TIME ZONE, "ll" TIMESTAMP(9) WITH LOCAL TIME ZONE, "zz" TIMESTAMP(9) WITH TIME ZONE)"""
-ROW = """INSERT INTO @."t" VALUES ({id}, {id}.5, -{id}.000001, 9999999999999999999999999999999999{id}, {id}.25,
+ROW = """INSERT INTO @."t" VALUES ({id}, {id}.5, -{id}.000001, 9999999999999999999999999999999999{id},
+    {id}234, 0.00{id}, {id}, {id}.25,
     'it''s {id}', N'\u00e9 {id}', 'ab',
     TO_DATE('2026-11-27 10:20:30', 'YYYY-MM-DD HH24:MI:SS'),
     TO_TIMESTAMP('2026-11-27 10:20:30.123456', 'YYYY-MM-DD HH24:MI:SS.FF6'),
