@@ -42,12 +42,14 @@ class SourceUnderTest(ABC):
     kind      of the connection in Tidemark
     errors    what its client library raises
     tls_off   how a connection is told to use no TLS
+    locks_python   its client library keeps Python's lock while it waits for some rows
     """
 
     dialect: ClassVar[Dialect]
     kind: ClassVar[str] = "mysql"
     errors: ClassVar[tuple[type[Exception], ...]] = (pymysql.MySQLError,)
     tls_off: ClassVar[str] = "disabled"
+    locks_python: ClassVar[bool] = False
     version: int | None = None
     server: Any
 
@@ -300,6 +302,7 @@ class SqlServer(SourceUnderTest):
     dialect = "sqlserver"
     kind = "sqlserver"
     tls_off = "disabled"
+    locks_python = True
     PASSWORD = "Writer-1234"
 
     def __init__(self, folder: Path, version: str = "", *, caseless: bool = False) -> None:
