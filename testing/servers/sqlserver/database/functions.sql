@@ -94,6 +94,8 @@ RETURN (SELECT oid::int8::int4 FROM pg_database WHERE lower(datname) = lower(giv
     AND datname = current_database());
 CREATE FUNCTION ss.type_name(id int4) RETURNS ss.nvarchar STABLE STRICT LANGUAGE sql RETURN (SELECT name::text
     FROM ss.kinds WHERE user_type_id = id LIMIT 1);
+CREATE FUNCTION ss.type_name(id ss.tinyint) RETURNS ss.nvarchar STABLE STRICT LANGUAGE sql
+RETURN ss.type_name(id::int2::int4);
 CREATE FUNCTION ss.suser_sname() RETURNS ss.nvarchar STABLE LANGUAGE sql RETURN CASE session_user
     WHEN 'tidemark' THEN 'sa' ELSE session_user::text END;
 CREATE FUNCTION ss.user_name() RETURNS ss.nvarchar STABLE LANGUAGE sql RETURN CASE session_user
