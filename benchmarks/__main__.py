@@ -14,7 +14,7 @@ from benchmarks import initial_load, latency, many_tables, pages, planning, snap
 from benchmarks.data import datasets, postgres_datasets
 from benchmarks.data.sources import MariaDBSource, PostgresSource, Source
 from benchmarks.data.world import ROOT, World
-from benchmarks.lake import catalogs, day, left_out, merging, partitioned, requests
+from benchmarks.lake import catalogs, day, left_out, merging, partitioned, requests, warehouses
 from benchmarks.logs import capture_memory, mysql_log, postgres_log
 from benchmarks.rates import catch_up, encrypted, highest, hot_tables, transactions
 from benchmarks.report import Row, write_section
@@ -85,6 +85,9 @@ BENCHMARKS = {
         "merge", lambda world, asked: partitioned.run(world, asked.rows, asked.repeats), ("mariadb",)
     ),
     "merge-requests": Benchmark("merge", lambda world, asked: requests.run(world, asked.rows), ("mariadb",)),
+    "warehouses": Benchmark(
+        "warehouses", lambda world, asked: warehouses.run(world, asked.rows, asked.repeats), ("mariadb",)
+    ),
     "catalogs": Benchmark("catalogs", lambda world, asked: catalogs.run(world, asked.rows), ("mariadb",)),
     "day": Benchmark("day", lambda world, asked: day.run(world, asked.rows), ("mariadb",)),
     "merge-left-out": Benchmark(

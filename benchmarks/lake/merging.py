@@ -201,7 +201,7 @@ class MergedTable:
     def _staged(self, ids: np.ndarray[Any, Any], operations: np.ndarray[Any, Any], kind: SegmentKind) -> list[Segment]:
         first, count = self._sequence, len(ids)
         self._sequence += count
-        row = dict(zip(COLUMNS, self._values(ids, first), strict=True))
+        row = dict(zip(COLUMNS, self.values(ids, first), strict=True))
         nothing = pa.nulls(count, pa.string())
         head = [
             np.arange(first, first + count), operations,
@@ -218,7 +218,8 @@ class MergedTable:
         return sealed.hand_out()
 
     @staticmethod
-    def _values(ids: np.ndarray[Any, Any], seed: int) -> list[Any]:
+    def values(ids: np.ndarray[Any, Any], seed: int) -> list[Any]:
+        """Of all columns, in their order."""
         mixed = (ids * 2_654_435_761 + seed) % 1_000_003
         return [
             ids, (mixed % 100_003).astype(np.int32),
@@ -255,7 +256,12 @@ class MergedTable:
         """By how many rows the table is off."""
         with self._pool.session({}) as spark:
             found = spark.sql(f"SELECT count(*) FROM {self._path}").collect()[0][0]
-        return abs(int(found) - int(self._there.sum()))
+        return abs(int(found) - self.held)
+
+    @property
+    def held(self) -> int:
+        """Rows that the table must have."""
+        return int(self._there.sum())
 
     @property
     def _path(self) -> str:

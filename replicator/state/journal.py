@@ -396,8 +396,8 @@ class ApplyStore(Protocol):
         """
         ...
 
-    def ends(self, table: TableId, sequences: Collection[int]) -> set[str]:
-        """What `targets.base.item_of` says of the table's items that end at one of these numbers."""
+    def holders(self, table: TableId, sequences: Collection[int]) -> set[str]:
+        """What `targets.base.item_of` says of the table's items that have one of these numbers."""
         ...
 
     def skip(self, upto: int) -> None:

@@ -49,8 +49,8 @@ class Position:
 
     applied: last sequence number applied; loaded: last chunk row appended in the initial load `load`;
     schema_version: the version its columns were last made equal to; mode: the one it was made in.
-    item: which of the journal's items was applied last (`item_of`): a journal that was restored gives its numbers
-    again; empty: not known.
+    item: which of the journal's items was applied last (`item_of`), or has the number that was: a journal that was
+    restored gives its numbers again; empty: not known.
     """
 
     applied: int

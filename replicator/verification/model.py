@@ -73,7 +73,7 @@ class DatabaseConfig:
 
     def open(self, pair: TablePair) -> PinnedTable:
         """See `TargetTables`."""
-        from replicator.verification.postgres.target import open_table  # noqa: PLC0415 - not before Django's drivers
+        from replicator.verification.warehouses.postgres import open_table  # noqa: PLC0415 - not before Django's drivers
 
         return open_table(self, pair)
 

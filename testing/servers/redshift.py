@@ -2,6 +2,7 @@
 
 What is as there: the protocol, transactions that conflict (error 1023), no keys, definitions in transactions,
 backslashes in quotes, COPY of Parquet files by the columns' places.  What is not: the SQL engine and all of its limits.
+A test says what goes wrong with a statement (`EmbeddedRedshift.meet`).
 """
 
 from __future__ import annotations
@@ -50,18 +51,25 @@ _REWRITTEN = (
     (re.compile(r"\bVARBYTE\(\d+\)"), "varbyte"),
     (re.compile(r"^SET enable_case_sensitive_identifier"), "SET redshift.enable_case_sensitive_identifier"),
 )
+CUT, LOST, FULL = "cut", "lost", "full"
+_FULL = "DO $$ BEGIN RAISE EXCEPTION 'connection limit reached' USING ERRCODE = '53300'; END $$"
 _SASL = struct.pack("!i", 10)
 _CONFLICT = b"SERROR\0CXX000\0M1023\0DSerializable isolation violation on table\0\0"
 
 
 class EmbeddedRedshift:
-    """One server on loopback.  host, port: of the proxy; `postgres`: the server behind it, for faults."""
+    """One server on loopback.  host, port: of the proxy; `postgres`: the server behind it, for faults.
+
+    meet: asked of each statement before it is done, by threads; CUT: the connection breaks; LOST: it does once the
+    statement is done, whose answer is not given; FULL: the server has no room for it; else it is done.
+    """
 
     def __init__(self, postgres: EmbeddedPostgresSource, store: Mapping[str, str]) -> None:
         """store: AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY of the role's way to the bucket."""
         self.postgres, self.database = postgres, DATABASE
         self.host, self.port = LOOPBACK, free_port()
         self._store = store
+        self.meet: Callable[[str], str] = lambda _: ""
         self._listener: socket.socket | None = None
 
     @property
@@ -126,24 +134,18 @@ class EmbeddedRedshift:
                 for one in (client, server):
                     one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 server.sendall(head + rest if code == CANCEL else _start_up(code, rest))
-                files: list[Path] = []
-                back = threading.Thread(target=_pump, args=(server, client, _told), daemon=True)
+                link = _Link(self)
+                back = threading.Thread(target=_pump, args=(server, client, link.told), daemon=True)
                 back.start()
                 try:
-                    _pump(client, server, lambda kind, body: self._asked(kind, body, files))
+                    _pump(client, server, link.asked)
                 finally:
-                    for path in files:
+                    for path in link.files:
                         path.unlink(missing_ok=True)
                 back.join(10)
 
-    def _asked(self, kind: bytes, body: bytes, files: list[Path]) -> bytes:
-        """Redshift's SQL as Postgres takes it."""
-        if kind != b"P":
-            return body
-        name, sql, types = body.split(b"\0", 2)
-        return b"\0".join((name, self._rewritten(sql.decode(), files).encode(), types))
-
-    def _rewritten(self, sql: str, files: list[Path]) -> str:
+    def rewritten(self, sql: str, files: list[Path]) -> str:
+        """Redshift's SQL as Postgres takes it.  files: of the connection's last COPY."""
         if match := _COPY.fullmatch(sql):
             while files:
                 files.pop().unlink(missing_ok=True)
@@ -177,6 +179,34 @@ class EmbeddedRedshift:
         return files[-1]
 
 
+class _Link:
+    """What one connection's messages become.  A client asks only once it has been told that the server is ready."""
+
+    def __init__(self, server: EmbeddedRedshift) -> None:
+        self.files: list[Path] = []
+        self._server, self._met, self._done = server, "", False
+
+    def asked(self, kind: bytes, body: bytes) -> bytes:
+        """A statement comes with one message and is done with a later one."""
+        if kind == b"P":
+            name, sql, types = body.split(b"\0", 2)
+            self._met, self._done = self._server.meet(sql.decode()), False
+            if self._met == CUT:
+                raise OSError(CUT)
+            taken = _FULL if self._met == FULL else self._server.rewritten(sql.decode(), self.files)
+            return b"\0".join((name, taken.encode(), types))
+        self._done = self._done or kind == b"E"
+        return body
+
+    def told(self, kind: bytes, body: bytes) -> bytes:
+        """An error as Redshift tells it; the list of ways to log in without its end, which the client takes for one."""
+        if kind == b"Z" and self._done and self._met == LOST:
+            raise OSError(LOST)
+        if kind == b"R" and body.startswith(_SASL):
+            return body[:-1]
+        return _CONFLICT if kind == b"E" and b"C40001\0" in body else body
+
+
 def _start_up(code: int, rest: bytes) -> bytes:
     """Without what Postgres does not know."""
     words = rest.split(b"\0")
@@ -184,13 +214,6 @@ def _start_up(code: int, rest: bytes) -> bytes:
     kept = {name.encode(): given[name.encode()] for name in OWN if name.encode() in given}
     body = b"".join(name + b"\0" + value + b"\0" for name, value in {**kept, b"options": OPTIONS.encode()}.items())
     return struct.pack("!ii", len(body) + 9, code) + body + b"\0"
-
-
-def _told(kind: bytes, body: bytes) -> bytes:
-    """An error as Redshift tells it; the list of ways to log in without its end, which the client takes for one."""
-    if kind == b"R" and body.startswith(_SASL):
-        return body[:-1]
-    return _CONFLICT if kind == b"E" and b"C40001\0" in body else body
 
 
 def _pump(source: socket.socket, sink: socket.socket, change: Callable[[bytes, bytes], bytes]) -> None:

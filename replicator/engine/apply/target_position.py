@@ -58,7 +58,7 @@ class TargetPosition:
         if not ahead or position.load != table.load:
             return
         places = (position.applied, position.loaded)
-        if position.item and position.item not in session.store.ends(table.table, places):
+        if position.item and position.item not in session.store.holders(table.table, places):
             session.store.skip(max(places))
             message = (
                 f"{session.name} holds changes that are missing in the restored metadata database. The table is"

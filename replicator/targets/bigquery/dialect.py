@@ -245,14 +245,6 @@ class BigQueryDialect(Dialect):
             f" ON t.h = s.h AND t.n = s.n WHERE {same})"
         )
 
-    def held(self, session: Session, table: TargetTable, keys: pa.Table, fields: pa.Schema) -> pa.Table:
-        stage = self.stage(session, table, keys)
-        return session.read(
-            f"SELECT {self.listed(fields.names, 't')} FROM {self.place(table)} t JOIN {stage} s"
-            f" ON {self.matching(keys.column_names)}",
-            fields,
-        )
-
 
 class _Difference:
     def __init__(self, one: SupportsInt, other: SupportsInt) -> None:

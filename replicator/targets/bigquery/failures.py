@@ -27,8 +27,8 @@ from replicator.errors import (
 from replicator.targets.bigquery.config import BigQueryDestination
 from replicator.targets.check import said
 from replicator.targets.google_login import enable, explained_login
+from replicator.targets.warehouse.sql_states import AGAIN, Meaning
 
-AGAIN = "Retried automatically."
 REACH = "Retried automatically. Check that the workers reach BigQuery's API over HTTPS."
 TEST = "Run the test of the destination. It shows the command to run."
 LOGIN = "Correct the key of the destination: it may be deleted, disabled or of another project."
@@ -39,7 +39,6 @@ QUOTA = (
 SLOTS = "Retried automatically. Reserve more slots."
 BILLING = "Link the project to a billing account: transactions need one."
 SERVICE = "bigquery.googleapis.com"
-Meaning = tuple[type[TidemarkError], str, str]
 THROTTLED = frozenset({"rateLimitExceeded", "jobRateLimitExceeded"})
 PASSING = THROTTLED | {
     "backendError", "internalError", "jobBackendError", "jobInternalError", "badGateway", "tableUnavailable",

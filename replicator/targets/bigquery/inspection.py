@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 
 from replicator.model.schema import SEQUENCE
 from replicator.targets.base import TargetTable
@@ -12,6 +11,7 @@ from replicator.targets.bigquery.connection import RETRY, BigQuerySession
 from replicator.targets.bigquery.dialect import BigQueryDialect
 from replicator.targets.bigquery.failures import explained
 from replicator.targets.kind import Preview, QueryExample, TableReport
+from replicator.targets.warehouse.inspection import table_preview, table_report
 
 PAGE_SECONDS = 15.0
 
@@ -19,35 +19,32 @@ PAGE_SECONDS = 15.0
 def report(destination: BigQueryDestination, table: TargetTable) -> TableReport | None:
     """None where there is no such table.  Raises TargetError."""
     dialect = BigQueryDialect(destination)
-    with _session(destination) as session:
+    with closing(BigQuerySession(destination)) as session:
         found = dialect.described(session, table)
     if found is None:
         return None
-    return TableReport(
-        location=f"{destination.where} {dialect.place(table)}",
-        rows=int(found.num_rows or 0),
-        bytes=int(found.num_bytes or 0),
-        files=0,
-        delete_files=0,
-        snapshots=0,
-        columns=sum(one.name != SEQUENCE for one in found.schema),
+    return table_report(
+        f"{destination.where} {dialect.place(table)}",
+        [one.name for one in found.schema],
+        examples(destination, table),
+        sequence=SEQUENCE,
+        rows=found.num_rows,
+        size=found.num_bytes,
         committed_at=found.modified,
-        compacted_at=None,
-        examples=examples(destination, table),
     )
 
 
 def preview(destination: BigQueryDestination, table: TargetTable, rows: int) -> Preview | None:
     """The first rows that are met.  None where there is no such table.  Raises TargetError."""
     dialect = BigQueryDialect(destination)
-    with _session(destination) as session:
+    with closing(BigQuerySession(destination)) as session:
         found = dialect.described(session, table)
         if found is None:
             return None
         names = [one.name for one in found.schema]
         with explained(destination):
             listed = session.client.list_rows(found, max_results=int(rows), retry=RETRY, timeout=PAGE_SECONDS)
-            return Preview.of(names, [dict(zip(names, row.values(), strict=True)) for row in listed])
+            return table_preview(names, [row.values() for row in listed])
 
 
 def examples(destination: BigQueryDestination, table: TargetTable) -> list[QueryExample]:
@@ -63,12 +60,3 @@ def examples(destination: BigQueryDestination, table: TargetTable) -> list[Query
         QueryExample("bq", f"bq query --project_id={destination.project} --use_legacy_sql=false '{quiet}'"),
         QueryExample("google-cloud-bigquery", python),
     ]
-
-
-@contextmanager
-def _session(destination: BigQueryDestination) -> Iterator[BigQuerySession]:
-    session = BigQuerySession(destination)
-    try:
-        yield session
-    finally:
-        session.close()

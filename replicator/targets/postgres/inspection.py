@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 
 from replicator.errors import TargetError
@@ -13,14 +13,15 @@ from replicator.targets.kind import CELL, Preview, QueryExample, TableReport
 from replicator.targets.postgres.config import PostgresDestination
 from replicator.targets.postgres.connection import PostgresSession
 from replicator.targets.postgres.dialect import PostgresDialect
+from replicator.targets.warehouse.inspection import table_preview, table_report
 
 COUNT_SECONDS = 5  # a page waits no longer for an exact count
 
 
 def report(destination: PostgresDestination, table: TargetTable) -> TableReport | None:
     """None where there is no such table.  Raises TargetError."""
-    dialect, session = PostgresDialect(destination), _session(destination)
-    try:
+    dialect = PostgresDialect(destination)
+    with closing(_session(destination)) as session:
         columns = dialect.columns(session, table)
         if columns is None:
             return None
@@ -31,35 +32,27 @@ def report(destination: PostgresDestination, table: TargetTable) -> TableReport 
         rows = max(int(estimate), 0)
         with suppress(TargetError):
             rows = int(session.query(f"SELECT pg_catalog.count(*) FROM {place}")[0][0])
-    finally:
-        session.close()
-    return TableReport(
-        location=f"{destination.server.where} {place}",
+    return table_report(
+        f"{destination.server.where} {place}",
+        [name for name, _ in columns],
+        examples(destination, table),
+        sequence=SEQUENCE,
         rows=rows,
-        bytes=int(size),
-        files=0,
-        delete_files=0,
-        snapshots=0,
-        columns=sum(name != SEQUENCE for name, _ in columns),
-        committed_at=None,
-        compacted_at=None,
-        examples=examples(destination, table),
+        size=size,
     )
 
 
 def preview(destination: PostgresDestination, table: TargetTable, rows: int) -> Preview | None:
     """The first rows that are met.  None where there is no such table.  Raises TargetError."""
-    dialect, session = PostgresDialect(destination), _session(destination)
-    try:
+    dialect = PostgresDialect(destination)
+    with closing(_session(destination)) as session:
         columns = dialect.columns(session, table)
         if columns is None:
             return None
         names = [name for name, _ in columns]
         shown = ", ".join(f"pg_catalog.left({dialect.quoted(name)}::text, {CELL + 3})" for name in names)
         found = session.query(f"SELECT {shown} FROM {dialect.place(table)} LIMIT {rows}")
-    finally:
-        session.close()
-    return Preview.of(names, [dict(zip(names, row, strict=True)) for row in found])
+    return table_preview(names, found)
 
 
 def examples(destination: PostgresDestination, table: TargetTable) -> list[QueryExample]:

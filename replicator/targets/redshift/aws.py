@@ -49,19 +49,19 @@ class Aws:
         buffer = io.BytesIO()
         pq.write_table(rows, buffer, compression="snappy", use_dictionary=False)
         key = f"{self._folder}{uuid.uuid4().hex}.parquet"
-        with explained(self._to):
+        with self._asking():
             self._store().put_object(Bucket=self._to.bucket, Key=key, Body=buffer.getvalue())
         return f"s3://{self._to.bucket}/{key}"
 
     def delete(self, url: str) -> None:
         """Raises nothing: what is left, `sweep` deletes."""
-        with suppress(TargetError, StorageFull), explained(self._to):
+        with suppress(TargetError, StorageFull), self._asking():
             self._store().delete_object(Bucket=self._to.bucket, Key=urlsplit(url).path.lstrip("/"))
 
     def sweep(self, before: float) -> int:
         """Delete files that loads have left behind before a time (seconds since 1970); their number."""
         done = 0
-        with explained(self._to):
+        with self._asking():
             pages = self._store().get_paginator("list_objects_v2")
             for page in pages.paginate(Bucket=self._to.bucket, Prefix=self._folder):
                 for found in page.get("Contents", ()):
@@ -75,7 +75,7 @@ class Aws:
         role = self._to.role
         if role:
             return ("IAM_ROLE default", "") if role == "default" else ("IAM_ROLE", role)
-        with explained(self._to):
+        with self._asking():
             found = self._session()[0].get_credentials()
             if found is None:
                 raise NoCredentialsError
@@ -89,7 +89,7 @@ class Aws:
         if to.login == "password":
             return to.user, to.password
         service = "redshift" if to.login == CLUSTER else "redshift-serverless"
-        with explained(to):
+        with self._asking():
             client = self._client(self._session()[0], service, to.logins)
             if to.login == CLUSTER:
                 found = client.get_cluster_credentials(
@@ -99,6 +99,17 @@ class Aws:
                 return found["DbUser"], found["DbPassword"]
             found = client.get_credentials(workgroupName=to.name, dbName=to.database, durationSeconds=LOGIN_SECONDS)
             return found["dbUser"], found["dbPassword"]
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """See `explained`.  Credentials that are refused are not used again: those of a role may have ended early."""
+        try:
+            with explained(self._to):
+                yield
+        except TargetUnauthorized:
+            with self._lock:
+                self._opened = None
+            raise
 
     @property
     def _folder(self) -> str:

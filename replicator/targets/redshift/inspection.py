@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from replicator.model.schema import SEQUENCE
 from replicator.targets.base import TargetTable
@@ -13,6 +13,7 @@ from replicator.targets.redshift.config import RedshiftDestination
 from replicator.targets.redshift.connection import RedshiftSession
 from replicator.targets.redshift.dialect import RedshiftDialect
 from replicator.targets.redshift.sql import literal
+from replicator.targets.warehouse.inspection import table_preview, table_report
 
 PAGE_SECONDS = 5  # a page waits no longer for a statement
 MEBIBYTE = 1024 * 1024
@@ -26,23 +27,19 @@ def report(to: RedshiftDestination, table: TargetTable) -> TableReport | None:
         if columns is None:
             return None
         place = dialect.place(table)
-        rows = int(session.query(f"SELECT COUNT(*) FROM {place}")[0][0])
+        ((rows,),) = session.query(f"SELECT COUNT(*) FROM {place}")
         # A table without rows is not listed; the size is in blocks of 1 MiB.
         size = session.query(
             f'SELECT size FROM svv_table_info WHERE "schema" = {literal(table.namespace)}'
             f' AND "table" = {literal(table.name)}'
         )  # fmt: skip
-    return TableReport(
-        location=f"{to.where} {place}",
+    return table_report(
+        f"{to.where} {place}",
+        [name for name, _ in columns],
+        examples(to, table),
+        sequence=SEQUENCE,
         rows=rows,
-        bytes=int(size[0][0]) * MEBIBYTE if size else 0,
-        files=0,
-        delete_files=0,
-        snapshots=0,
-        columns=sum(name != SEQUENCE for name, _ in columns),
-        committed_at=None,
-        compacted_at=None,
-        examples=examples(to, table),
+        size=int(size[0][0]) * MEBIBYTE if size else 0,
     )
 
 
@@ -55,7 +52,7 @@ def preview(to: RedshiftDestination, table: TargetTable, rows: int) -> Preview |
             return None
         names = [name for name, _ in columns]
         found = session.query(f"SELECT {dialect.listed(names)} FROM {dialect.place(table)} LIMIT {rows}")
-    return Preview.of(names, [dict(zip(names, row, strict=True)) for row in found])
+    return table_preview(names, found)
 
 
 def examples(to: RedshiftDestination, table: TargetTable) -> list[QueryExample]:
@@ -72,9 +69,6 @@ def examples(to: RedshiftDestination, table: TargetTable) -> list[QueryExample]:
 
 @contextmanager
 def _session(to: RedshiftDestination) -> Iterator[RedshiftSession]:
-    session = RedshiftSession(to, Aws(to))
-    try:
+    with closing(RedshiftSession(to, Aws(to))) as session:
         session.execute(f"SET statement_timeout TO {PAGE_SECONDS * 1000}")
         yield session
-    finally:
-        session.close()

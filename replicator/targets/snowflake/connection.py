@@ -21,10 +21,11 @@ from replicator.errors import ConfigurationError, TargetError
 from replicator.model.types import TIMESTAMP, TIMESTAMP_NTZ
 from replicator.targets.base import TargetTable
 from replicator.targets.snowflake.config import Authentication, SnowflakeDestination
-from replicator.targets.snowflake.failures import AGAIN, explained
+from replicator.targets.snowflake.failures import explained
 from replicator.targets.snowflake.names import quoted, snowflake_type_of
 from replicator.targets.snowflake.value_limits import check_values
 from replicator.targets.warehouse.session import as_arrow, transaction
+from replicator.targets.warehouse.sql_states import AGAIN
 
 STAGE = "@~/tidemark"  # the user's own stage: nobody else reads it, and it needs no right
 STATEMENT_SECONDS = 3600

@@ -193,14 +193,6 @@ class SnowflakeDialect(Dialect):
             f" WHERE d.{sequence} = x.q"
         )
 
-    def held(self, session: Session, table: TargetTable, keys: pa.Table, fields: pa.Schema) -> pa.Table:
-        stage = self.stage(session, table, keys)
-        return session.read(
-            f"SELECT {self.listed(fields.names, 't')} FROM {self.place(table)} t JOIN {stage} s"
-            f" ON {self.matching(keys.column_names)}",
-            fields,
-        )
-
 
 def refused_column(name: str) -> str:
     """See `TargetKind`."""

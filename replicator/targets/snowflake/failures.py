@@ -18,14 +18,12 @@ from replicator.errors import (
     UnsupportedDdl,
     ValueDoesNotFit,
 )
-from replicator.redaction import redacted
+from replicator.targets.check import said
+from replicator.targets.warehouse.sql_states import AGAIN, Meaning
 
-MAX_TEXT = 300
-AGAIN = "Retried automatically."
 REACH = "Check the account, the host, and that the workers reach Snowflake over HTTPS."
 LOGIN = "Correct the user and the credentials of the destination: they may be wrong or have expired."
 TEST = "Run the test of the destination. It shows the GRANT to run in Snowflake."
-Meaning = tuple[type[TidemarkError], str, str]
 # By the number of Snowflake's error.
 _NUMBERS: Mapping[int, Meaning] = {
     390111: (TargetError, "has ended the session", AGAIN),
@@ -82,5 +80,4 @@ def _said(error: errors.Error, number: int) -> str:
     name = f"error {number:06d}" if number else type(error).__name__
     if number in _VALUES:
         return name
-    text = " ".join(str(error.raw_msg or "").split())
-    return f"{name} {redacted(text)[:MAX_TEXT]}".strip()
+    return f"{name} {said(error.raw_msg or '')}".strip()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 
 from replicator.model.schema import SEQUENCE
 from replicator.targets.base import TargetTable
@@ -12,12 +11,13 @@ from replicator.targets.snowflake.config import DOMAIN, SnowflakeDestination
 from replicator.targets.snowflake.connection import SnowflakeSession
 from replicator.targets.snowflake.dialect import SnowflakeDialect
 from replicator.targets.snowflake.names import literal, quoted
+from replicator.targets.warehouse.inspection import table_preview, table_report
 
 
 def report(destination: SnowflakeDestination, table: TargetTable) -> TableReport | None:
     """None where there is no such table.  Raises TargetError.  It needs no warehouse that runs."""
     dialect = SnowflakeDialect(destination)
-    with _session(destination) as session:
+    with closing(SnowflakeSession(destination)) as session:
         columns = dialect.columns(session, table)
         if columns is None:
             return None
@@ -26,31 +26,27 @@ def report(destination: SnowflakeDestination, table: TargetTable) -> TableReport
             f" WHERE table_schema = {literal(table.namespace)} AND table_name = {literal(table.name)}"
         )
         rows, size = found[0] if found else (0, 0)
-    return TableReport(
-        location=f"{destination.where} {dialect.place(table)}",
-        rows=int(rows or 0),
-        bytes=int(size or 0),
-        files=0,
-        delete_files=0,
-        snapshots=0,
-        columns=sum(name != SEQUENCE for name, _ in columns),
-        committed_at=None,
-        compacted_at=None,
-        examples=examples(destination, table),
+    return table_report(
+        f"{destination.where} {dialect.place(table)}",
+        [name for name, _ in columns],
+        examples(destination, table),
+        sequence=SEQUENCE,
+        rows=rows,
+        size=size,
     )
 
 
 def preview(destination: SnowflakeDestination, table: TargetTable, rows: int) -> Preview | None:
     """The first rows that are met.  None where there is no such table.  Raises TargetError."""
     dialect = SnowflakeDialect(destination)
-    with _session(destination) as session:
+    with closing(SnowflakeSession(destination)) as session:
         columns = dialect.columns(session, table)
         if columns is None:
             return None
         names = [name for name, _ in columns]
         shown = ", ".join(f"LEFT(TO_VARCHAR({quoted(name)}), {CELL + 3})" for name in names)
         found = session.query(f"SELECT {shown} FROM {dialect.place(table)} LIMIT {int(rows)}")
-    return Preview.of(names, [dict(zip(names, row, strict=True)) for row in found])
+    return table_preview(names, found)
 
 
 def examples(destination: SnowflakeDestination, table: TargetTable) -> list[QueryExample]:
@@ -63,12 +59,3 @@ def examples(destination: SnowflakeDestination, table: TargetTable) -> list[Quer
     python = f"from snowflake import connector\n\nwith connector.connect({listed}) as db:\n"
     python += f"    print(db.cursor().execute({sql!r}).fetchall())"
     return [QueryExample("Snowsight", sql), QueryExample("snowflake-connector-python", python)]
-
-
-@contextmanager
-def _session(destination: SnowflakeDestination) -> Iterator[SnowflakeSession]:
-    session = SnowflakeSession(destination)
-    try:
-        yield session
-    finally:
-        session.close()

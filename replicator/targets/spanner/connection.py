@@ -38,8 +38,9 @@ from google.rpc.error_details_pb2 import RetryInfo
 from replicator.errors import TargetConflict, TargetError, TidemarkError
 from replicator.targets.google_login import credentials
 from replicator.targets.spanner.config import SpannerDestination
-from replicator.targets.spanner.failures import AGAIN, explained
+from replicator.targets.spanner.failures import explained
 from replicator.targets.spanner.values import decoded
+from replicator.targets.warehouse.sql_states import AGAIN
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 STATEMENT_SECONDS = 3600.0

@@ -20,8 +20,8 @@ from replicator.errors import (
 from replicator.targets.check import said
 from replicator.targets.google_login import explained_login
 from replicator.targets.spanner.config import SpannerDestination
+from replicator.targets.warehouse.sql_states import AGAIN, Meaning
 
-AGAIN = "Retried automatically."
 REACH = "Check the endpoint, and that the workers reach Spanner over HTTPS. Retried automatically."
 GRANT = (
     "gcloud spanner databases add-iam-policy-binding DATABASE --instance=INSTANCE"
@@ -30,7 +30,6 @@ GRANT = (
 QUOTA = "Retried automatically. If it persists, add nodes or processing units to the instance, or raise the quota."
 SHORTEN = "Exclude the column from the replicator, or shorten the value; then resnapshot the table."
 LIMIT = "Exclude columns of the table from the replicator."
-Meaning = tuple[type[TidemarkError], str, str]
 
 
 class TooManyMutations(TargetError):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 
 from replicator.errors import TargetError
 from replicator.model.schema import SEQUENCE
@@ -13,6 +12,7 @@ from replicator.targets.spanner.config import SpannerDestination
 from replicator.targets.spanner.connection import SpannerSession
 from replicator.targets.spanner.dialect import SpannerDialect
 from replicator.targets.spanner.names import ALIAS, column_name
+from replicator.targets.warehouse.inspection import table_preview, table_report
 
 COLUMNS = (
     "SELECT column_name, spanner_type FROM information_schema.columns WHERE table_schema = @namespace"
@@ -23,7 +23,7 @@ COLUMNS = (
 def report(destination: SpannerDestination, table: TargetTable) -> TableReport | None:
     """None where there is no such table.  Raises TargetError.  bytes: of the last hour, where Spanner tells them."""
     place, size = SpannerDialect(destination).place(table), 0
-    with _session(destination) as session:
+    with closing(SpannerSession(destination)) as session:
         columns = _columns(session, table)
         if not columns:
             return None
@@ -33,25 +33,21 @@ def report(destination: SpannerDestination, table: TargetTable) -> TableReport |
                 "SELECT used_bytes FROM spanner_sys.table_sizes_stats_1hour WHERE table_name = @name"
                 " ORDER BY interval_end DESC LIMIT 1", {"name": f"{table.namespace}.{table.name}"},
             )  # fmt: skip
-            size = int(found[0][0]) if found else 0
-    return TableReport(
-        location=f"{destination.where} {place}",
-        rows=int(rows),
-        bytes=size,
-        files=0,
-        delete_files=0,
-        snapshots=0,
-        columns=sum(name != column_name(SEQUENCE) for name, _ in columns),
-        committed_at=None,
-        compacted_at=None,
-        examples=examples(destination, table),
+            size = found[0][0] if found else 0
+    return table_report(
+        f"{destination.where} {place}",
+        [name for name, _ in columns],
+        examples(destination, table),
+        sequence=column_name(SEQUENCE),
+        rows=rows,
+        size=size,
     )
 
 
 def preview(destination: SpannerDestination, table: TargetTable, rows: int) -> Preview | None:
     """The first rows that are met.  None where there is no such table.  Raises TargetError."""
     place = SpannerDialect(destination).place(table)
-    with _session(destination) as session:
+    with closing(SpannerSession(destination)) as session:
         columns = _columns(session, table)
         if not columns:
             return None
@@ -61,7 +57,7 @@ def preview(destination: SpannerDestination, table: TargetTable, rows: int) -> P
         )
         found = session.query(f"SELECT {shown} FROM {place} AS {ALIAS} LIMIT {int(rows)}")
     names = [name for name, _ in columns]
-    return Preview.of(names, [dict(zip(names, row, strict=True)) for row in found])
+    return table_preview(names, found)
 
 
 def examples(destination: SpannerDestination, table: TargetTable) -> list[QueryExample]:
@@ -86,12 +82,3 @@ def examples(destination: SpannerDestination, table: TargetTable) -> list[QueryE
 def _columns(session: SpannerSession, table: TargetTable) -> list[tuple[str, str]]:
     found = session.query(COLUMNS, {"namespace": table.namespace, "name": table.name})
     return [(str(name), str(kind)) for name, kind in found]
-
-
-@contextmanager
-def _session(destination: SpannerDestination) -> Iterator[SpannerSession]:
-    session = SpannerSession(destination)
-    try:
-        yield session
-    finally:
-        session.close()

@@ -19,7 +19,8 @@ CAPABILITIES = Capabilities(exactly_once="a position row in the transaction that
 PROOF = (
     "Proven on the vendor’s emulator: the contract of targets and histories with faults run on Google’s own emulator of"
     " Spanner, not on Spanner. Not tested: sign-in, roles and grants, quotas, the limits of a commit (the emulator has"
-    " none; Tidemark keeps to half of them), splits and hot spots, its speed and cost."
+    " none; Tidemark keeps to half of them, and a source transaction beyond that is seen in parts until its last"
+    " commit), splits and hot spots, its speed and cost."
 )
 NOTES = {
     Kind.STRING: "A text of more than 2,621,440 characters stops the table. JSON is a text: PARSE_JSON reads it.",

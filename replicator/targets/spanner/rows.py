@@ -25,7 +25,7 @@ from replicator.model.change import Operation
 from replicator.model.mode import CURRENT, DELETED, DELETED_AT, VALID_FROM, VALID_TO, Mode
 from replicator.model.schema import COMMIT_TS, OPERATION, SEQUENCE, TXN_ID, TableSchema
 from replicator.state.journal import EventKind
-from replicator.targets.base import Counts, DeleteBelow, Merge, Position, Replace, item_of, require_columns
+from replicator.targets.base import Append, Counts, DeleteBelow, Merge, Position, Replace, item_of, require_columns
 from replicator.targets.spanner import connection
 from replicator.targets.spanner.dialect import SpannerDialect, of, primary_key
 from replicator.targets.spanner.edits import Edits, deleted, edits, stored
@@ -75,11 +75,14 @@ class SpannerRows(RowsByMode):
         _published()
         return replace(table, position=to)
 
-    def _put(self, session: Session, table: OpenTable, after: Position, rows: Iterable[pa.Table]) -> int:
+    def _put(
+        self, session: Session, table: OpenTable, change: Append | Merge, after: Position, rows: Iterable[pa.Table]
+    ) -> int:
         _to_be_staged()
         count = 0
         for piece, last in _with_last(self.budget.gathered(rows)):
-            to = after if last else _on_the_way(table.position, after, pc.max(piece.column(SEQUENCE)).as_py())
+            number = pc.max(piece.column(SEQUENCE)).as_py()
+            to = after if last else _on_the_way(table.position, change, number)
             table = self._commit(session, table, to, stored(table.name, piece))
             count += piece.num_rows
         if table.position != after:
@@ -103,7 +106,7 @@ class SpannerRows(RowsByMode):
                 start += stop
                 whole = last and start == part.num_rows
                 upto = part.column(SEQUENCE)[start - 1].as_py()
-                to = after if whole else _on_the_way(table.position, after, upto)
+                to = after if whole else _on_the_way(table.position, change, upto)
                 table = self._commit(session, table, to, made.made(table.name))
                 counts, commits = counts + made.counts, commits + 1
         if table.position != after:
@@ -281,11 +284,12 @@ def _merged(counts: Counts, commits: int) -> str:
     return how if commits < 2 else f"{how} ({commits} commits)"  # noqa: PLR2004
 
 
-def _on_the_way(at: Position, after: Position, number: int) -> Position:
-    """Between two positions.  No item of the journal ends there."""
-    if after.applied != at.applied:
-        return replace(at, applied=number, item="")
-    return replace(at, loaded=number, item="")
+def _on_the_way(at: Position, change: Append | Merge, number: int) -> Position:
+    """Within a change, up to this number: its item is the segment that has it, the end of which is still to come."""
+    item = next(one.path for one in change.segments if one.last_sequence >= number)
+    if isinstance(change, Merge):
+        return replace(at, applied=number, item=item)
+    return replace(at, loaded=number, item=item)
 
 
 def _mutations_of_a_change(table: OpenTable) -> int:

@@ -71,7 +71,8 @@ class RowsByMode(ABC):
         segments = [one for one in change.segments if one.last_sequence > at.loaded]
         _changes_read()
         after = replace(at, loaded=change.loaded, item=item_of(change))
-        count = self._put(session, table, after, self._read(segments, change.schema, at.loaded, table.mode))
+        rows = self._read(segments, change.schema, at.loaded, table.mode)
+        count = self._put(session, table, change, after, rows)
         return "append", Counts(count)
 
     def merge(self, session: Session, table: OpenTable, change: Merge) -> Outcome:
@@ -90,7 +91,7 @@ class RowsByMode(ABC):
         _changes_read()
         after = replace(at, applied=change.upto, item=item_of(change))
         if table.mode is Mode.CHANGELOG:
-            return "append", Counts(self._put(session, table, after, self._unfolded(table, change)))
+            return "append", Counts(self._put(session, table, change, after, self._unfolded(table, change)))
         return self._merge(session, table, change, after)
 
     @abstractmethod
@@ -110,8 +111,10 @@ class RowsByMode(ABC):
         """Of any mode but the changelog.  change: with what is still to be applied."""
 
     @abstractmethod
-    def _put(self, session: Session, table: OpenTable, after: Position, rows: Iterable[pa.Table]) -> int:
-        """Rows in the order of their numbers, without looking at the table; how many."""
+    def _put(
+        self, session: Session, table: OpenTable, change: Append | Merge, after: Position, rows: Iterable[pa.Table]
+    ) -> int:
+        """Rows of the change, in the order of their numbers, without looking at the table; how many."""
 
     @abstractmethod
     def _delete_below(self, session: Session, table: OpenTable, change: DeleteBelow, after: Position) -> Outcome:
@@ -229,8 +232,11 @@ class RowChanges(RowsByMode):
             yield second
         yield from parts
 
-    def _put(self, session: Session, table: OpenTable, after: Position, rows: Iterable[pa.Table]) -> int:
+    def _put(
+        self, session: Session, table: OpenTable, change: Append | Merge, after: Position, rows: Iterable[pa.Table]
+    ) -> int:
         """Nobody sees the rows before the commit, and nobody waits for the position while they are sent."""
+        del change
         _to_be_staged()
         with published(session):
             count = self._load(session, table, rows)

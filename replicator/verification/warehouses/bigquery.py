@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from datetime import date, datetime
-from decimal import Decimal
 from hashlib import blake2b
 from itertools import islice
-from typing import Any
 
 import pyarrow as pa
 from google.api_core.exceptions import GoogleAPIError, NotFound
@@ -20,7 +17,8 @@ from pyiceberg.expressions import BooleanExpression
 from replicator.errors import TargetError
 from replicator.verification.model import BigQueryConfig, TablePair
 from replicator.verification.target import PinnedTable
-from replicator.verification.warehouses.conditions import condition
+from replicator.verification.warehouses.conditions import Literals, condition
+from replicator.verification.warehouses.tables import Batches, Named, decimal_type, pinned
 
 BATCH_ROWS = 10_000
 SECONDS = 60.0  # of a request
@@ -40,41 +38,29 @@ TYPES: Mapping[str, tuple[str, pa.DataType, frozenset[str]]] = {
 
 
 def open_table(config: BigQueryConfig, pair: TablePair) -> PinnedTable:
-    """The table as it is now; each reading sees one state of it.  Raises TargetError where it does not exist."""
+    """See `pinned`."""
     digest = blake2b(pair.name.encode(), digest_size=8).hexdigest()
     positions = _place(config, pair.namespace, f"_tidemark_positions_{digest}")
+    columns: dict[str, Named] = {}
     with _asking(config, pair) as client:
         try:
             table = client.get_table(f"{config.project}.{pair.namespace}.{pair.name}", timeout=SECONDS)
         except NotFound:
-            message = f"{pair.namespace}.{pair.name} does not exist in the target"
-            raise TargetError(message, table=str(pair)) from None
-        ((said,),) = [row.values() for row in client.query(f"SELECT columns FROM {positions}").result()]
-    recorded = json.loads(said)
-    named = [(one.name, *_named(one.field_type, recorded.get(one.name, ""))) for one in table.schema]
-    rows = _Rows(config, pair, {name: kind for name, _, kind in named})
-    return PinnedTable(rows, tuple((name, text) for name, text, _ in named), ordered=False)
+            table = None
+        if table is not None:
+            ((said,),) = [row.values() for row in client.query(f"SELECT columns FROM {positions}").result()]
+            recorded = json.loads(said)
+            columns = {one.name: _named(one.field_type, recorded.get(one.name, "")) for one in table.schema}
 
-
-class _Rows:
-    def __init__(self, config: BigQueryConfig, pair: TablePair, types: Mapping[str, pa.DataType]) -> None:
-        self._config, self._pair, self._types = config, pair, types
-
-    def name(self) -> tuple[str, ...]:
-        return (self._pair.namespace, self._pair.name)
-
-    def read(self, names: Sequence[str], wanted: BooleanExpression) -> Iterator[pa.RecordBatch]:
-        listed = ", ".join(map(_quoted, names))
-        place = _place(self._config, self._pair.namespace, self._pair.name)
-        schema = pa.schema([pa.field(name, self._types[name]) for name in names])
-        with _asking(self._config, self._pair) as client:
-            found = client.query(f"SELECT {listed} FROM {place} WHERE {condition(wanted, _quoted, _literal)}").result()
+    def select(names: Sequence[str], wanted: BooleanExpression) -> Batches:
+        sql = f"SELECT {', '.join(map(_quoted, names))} FROM {_place(config, pair.namespace, pair.name)}"
+        with _asking(config, pair) as client:
+            found = client.query(f"{sql} WHERE {condition(wanted, _quoted, _literal)}").result()
             values = (row.values() for row in found)
             while rows := list(islice(values, BATCH_ROWS)):
-                columns = [
-                    pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), schema.types, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+                yield rows
+
+    return pinned(pair, columns, select)
 
 
 @contextmanager
@@ -89,10 +75,9 @@ def _asking(config: BigQueryConfig, pair: TablePair) -> Iterator[bigquery.Client
         raise TargetError(message, table=str(pair)) from None
 
 
-def _named(found: str, recorded: str) -> tuple[str, pa.DataType]:
-    if recorded.startswith("decimal(") and found in {"NUMERIC", "BIGNUMERIC"}:
-        precision, scale = map(int, recorded.removeprefix("decimal(").removesuffix(")").split(","))
-        return recorded, pa.decimal128(precision, scale)
+def _named(found: str, recorded: str) -> Named:
+    if found in {"NUMERIC", "BIGNUMERIC"} and (decimal := decimal_type(recorded)):
+        return decimal
     name, kind, physical = TYPES.get(recorded, (found, pa.string(), frozenset()))
     return (name, kind) if found in physical else (found, pa.string())
 
@@ -105,21 +90,12 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
-def _literal(value: Any) -> str:
-    if isinstance(value, datetime):
-        return f"{'DATETIME' if value.tzinfo is None else 'TIMESTAMP'} '{value.isoformat(sep=' ')}'"
-    form = next((form for kind, form in _LITERALS if isinstance(value, kind)), None)
-    if form is not None:
-        return form(value)
-    text = str(value).replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r")
-    return f"'{text}'"
-
-
-_LITERALS: Sequence[tuple[type, Callable[[Any], str]]] = (
-    (bool, lambda value: str(value).upper()),
-    (int, str),
-    (Decimal, lambda value: f"BIGNUMERIC '{value:f}'"),
-    (float, lambda value: f"CAST('{value!r}' AS FLOAT64)"),
-    (bytes, lambda value: f"FROM_HEX('{value.hex()}')"),
-    (date, lambda value: f"DATE '{value.isoformat()}'"),
+_ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r"})
+_literal = Literals(
+    text=lambda value: f"'{value.translate(_ESCAPES)}'",
+    decimal=lambda value: f"BIGNUMERIC '{value:f}'",
+    double=lambda value: f"CAST('{value!r}' AS FLOAT64)",
+    binary=lambda value: f"FROM_HEX('{value.hex()}')",
+    day=lambda value: f"DATE '{value.isoformat()}'",
+    moment=lambda value: f"{'DATETIME' if value.tzinfo is None else 'TIMESTAMP'} '{value.isoformat(sep=' ')}'",
 )

@@ -1,8 +1,11 @@
-"""Conditions as SQL: only what verification asks for."""
+"""Conditions as SQL, only what verification asks for, and values in them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 from pyiceberg.expressions import (
@@ -16,6 +19,43 @@ from pyiceberg.expressions import (
     NotNull,
     Or,
 )
+
+
+@dataclass(frozen=True)
+class Literals:
+    """How values are written, by their types; one that has no form of its own here is written as its text is."""
+
+    text: Callable[[str], str]
+    decimal: Callable[[Decimal], str] | None = None
+    double: Callable[[float], str] | None = None
+    binary: Callable[[bytes], str] | None = None
+    day: Callable[[date], str] | None = None
+    moment: Callable[[datetime], str] | None = None
+
+    def __call__(self, value: Any) -> str:
+        """A value in a statement."""
+        form: Callable[[Any], str] | None = None
+        match value:
+            case bool():
+                return str(value).upper()
+            case int():
+                return str(value)
+            case Decimal():
+                form = self.decimal
+            case float():
+                form = self.double
+            case bytes():
+                form = self.binary
+            case datetime():
+                form = self.moment
+            case date():
+                form = self.day
+        return form(value) if form else self.text(str(value))
+
+
+def quoted(name: str) -> str:
+    """A name as standard SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def condition(wanted: BooleanExpression, column: Callable[[str], str], literal: Callable[[Any], str]) -> str:

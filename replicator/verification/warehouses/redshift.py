@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
@@ -13,12 +12,13 @@ from pyiceberg.expressions import BooleanExpression
 from replicator.errors import TargetError, TidemarkError
 from replicator.verification.model import RedshiftConfig, TablePair
 from replicator.verification.target import PinnedTable
-from replicator.verification.warehouses.conditions import condition
+from replicator.verification.warehouses.conditions import Literals, condition, quoted
+from replicator.verification.warehouses.tables import Batches, Named, decimal_type, pinned
 
 BATCH_ROWS = 1000  # a cluster of one node gives no more at a time
 CASE = "SET enable_case_sensitive_identifier TO true"
 # What the server calls a type, what a comparison calls it, and its form in Arrow.
-TYPES: Mapping[str, tuple[str, pa.DataType]] = {
+TYPES: Mapping[str, Named] = {
     "boolean": ("boolean", pa.bool_()),
     "integer": ("int", pa.int32()),
     "bigint": ("long", pa.int64()),
@@ -37,50 +37,34 @@ COLUMNS = """
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = {0} AND c.relname = {1} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
-_DECIMAL = re.compile(r"numeric\((\d+),(\d+)\)")
+# Whether a backslash in quotes stands for itself depends on the server.
+_literal = Literals(
+    text=lambda value: " || CHR(92) || ".join("'" + part.replace("'", "''") + "'" for part in value.split("\\")),
+    binary=lambda value: f"FROM_HEX('{value.hex()}')",
+)
 
 
 def open_table(config: RedshiftConfig, pair: TablePair) -> PinnedTable:
-    """The table as it is now; each reading sees one state of it.  Raises TargetError where it does not exist."""
+    """See `pinned`."""
     with _told(pair), closing(config.connect()) as connection:
         cursor = connection.cursor()
         cursor.execute(COLUMNS.format(_literal(pair.namespace), _literal(pair.name)))
-        found = [(str(name), str(kind)) for name, kind in cursor.fetchall()]
-    if not found:
-        message = f"{pair.namespace}.{pair.name} does not exist in the target"
-        raise TargetError(message, table=str(pair))
-    columns = tuple((name, _named(kind)[0]) for name, kind in found)
-    return PinnedTable(_Rows(config, pair, {name: _named(kind)[1] for name, kind in found}), columns, ordered=False)
+        columns = {str(name): _named(str(kind)) for name, kind in cursor.fetchall()}
 
-
-class _Rows:
-    def __init__(self, config: RedshiftConfig, pair: TablePair, types: Mapping[str, pa.DataType]) -> None:
-        self._config, self._pair, self._types = config, pair, types
-
-    def name(self) -> tuple[str, ...]:
-        return (self._pair.namespace, self._pair.name)
-
-    def read(self, names: Sequence[str], wanted: BooleanExpression) -> Iterator[pa.RecordBatch]:
+    def select(names: Sequence[str], wanted: BooleanExpression) -> Batches:
         """By a cursor of the server, so that no more than a batch is in memory."""
-        listed = ", ".join(_quoted(name) for name in names)
-        place = f"{_quoted(self._pair.namespace)}.{_quoted(self._pair.name)}"
-        schema = pa.schema([pa.field(name, self._types[name]) for name in names])
         # It may be true of more rows: texts differ by blanks at their end.
-        which = condition(wanted, _quoted, _literal)
-        with _told(self._pair), closing(self._config.connect()) as connection:
+        which = condition(wanted, quoted, _literal)
+        sql = f"SELECT {', '.join(map(quoted, names))} FROM {quoted(pair.namespace)}.{quoted(pair.name)} WHERE {which}"
+        with _told(pair), closing(config.connect()) as connection:
             cursor = connection.cursor()
-            for statement in (
-                CASE, "BEGIN",
-                f"DECLARE tidemark_rows CURSOR FOR SELECT {listed} FROM {place} WHERE {which}",
-            ):  # fmt: skip
+            for statement in (CASE, "BEGIN", f"DECLARE tidemark_rows CURSOR FOR {sql}"):
                 cursor.execute(statement)
             while rows := cursor.execute(f"FETCH FORWARD {BATCH_ROWS} FROM tidemark_rows").fetchall():
-                columns = [
-                    pa.array([_value(value, kind) for value in column], kind)
-                    for column, kind in zip(zip(*rows, strict=True), schema.types, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+                yield rows
             cursor.execute("ROLLBACK")
+
+    return pinned(pair, columns, select, _value)
 
 
 def _value(value: Any, kind: pa.DataType) -> Any:
@@ -101,21 +85,5 @@ def _told(pair: TablePair) -> Iterator[None]:
         raise TargetError(message, table=str(pair)) from None
 
 
-def _named(kind: str) -> tuple[str, pa.DataType]:
-    if match := _DECIMAL.fullmatch(kind):
-        precision, scale = int(match[1]), int(match[2])
-        return f"decimal({precision},{scale})", pa.decimal128(precision, scale)
-    return TYPES.get(kind.partition("(")[0] if "varying" in kind else kind, (kind, pa.string()))
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _literal(value: Any) -> str:
-    """Whether a backslash in quotes stands for itself depends on the server."""
-    if isinstance(value, bool | int):
-        return str(value)
-    if isinstance(value, bytes):
-        return f"FROM_HEX('{value.hex()}')"
-    return " || CHR(92) || ".join("'" + part.replace("'", "''") + "'" for part in str(value).split("\\"))
+def _named(kind: str) -> Named:
+    return decimal_type(kind) or TYPES.get(kind.partition("(")[0] if "varying" in kind else kind, (kind, pa.string()))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from hashlib import blake2b
 from typing import Any
@@ -18,11 +18,12 @@ from snowflake.connector.errors import Error
 from replicator.errors import TargetError
 from replicator.verification.model import SnowflakeConfig, TablePair
 from replicator.verification.target import PinnedTable
-from replicator.verification.warehouses.conditions import condition
+from replicator.verification.warehouses.conditions import Literals, condition, quoted
+from replicator.verification.warehouses.tables import Batches, Named, decimal_type, pinned
 
 BATCH_ROWS = 10_000
 # What the position says of a column, what a comparison calls it, and its form in Arrow.
-TYPES: Mapping[str, tuple[str, pa.DataType]] = {
+TYPES: Mapping[str, Named] = {
     "boolean": ("boolean", pa.bool_()),
     "int": ("int", pa.int32()),
     "bigint": ("long", pa.int64()),
@@ -42,45 +43,31 @@ PHYSICAL = {
 
 
 def open_table(config: SnowflakeConfig, pair: TablePair) -> PinnedTable:
-    """The table as it is now; each reading sees one state of it.  Raises TargetError where it does not exist."""
-    database = _quoted(config.database)
+    """See `pinned`."""
+    database = quoted(config.database)
     where = f"table_schema = {_literal(pair.namespace)} AND table_name = {_literal(pair.name)}"
     digest = blake2b(pair.name.encode(), digest_size=8).hexdigest()
-    positions = f"{database}.{_quoted(pair.namespace)}.{_quoted('_tidemark_positions_' + digest)}"
+    positions = f"{database}.{quoted(pair.namespace)}.{quoted('_tidemark_positions_' + digest)}"
+    columns: dict[str, Named] = {}
     with _asking(config, pair) as cursor:
         found = cursor.execute(
             f"SELECT column_name, data_type FROM {database}.INFORMATION_SCHEMA.COLUMNS WHERE {where}"
             " ORDER BY ordinal_position"
         ).fetchall()
-        if not found:
-            message = f"{pair.namespace}.{pair.name} does not exist in the target"
-            raise TargetError(message, table=str(pair))
-        ((said,),) = cursor.execute(f"SELECT columns FROM {positions}").fetchall()
-    recorded = json.loads(said)
-    named = [(str(name), *_named(str(kind), recorded.get(name, ""))) for name, kind in found]
-    rows = _Rows(config, pair, {name: kind for name, _, kind in named})
-    return PinnedTable(rows, tuple((name, text) for name, text, _ in named), ordered=False)
+        if found:
+            ((said,),) = cursor.execute(f"SELECT columns FROM {positions}").fetchall()
+            recorded = json.loads(said)
+            columns = {str(name): _named(str(kind), recorded.get(name, "")) for name, kind in found}
 
-
-class _Rows:
-    def __init__(self, config: SnowflakeConfig, pair: TablePair, types: Mapping[str, pa.DataType]) -> None:
-        self._config, self._pair, self._types = config, pair, types
-
-    def name(self) -> tuple[str, ...]:
-        return (self._pair.namespace, self._pair.name)
-
-    def read(self, names: Sequence[str], wanted: BooleanExpression) -> Iterator[pa.RecordBatch]:
-        listed = ", ".join(map(_quoted, names))
-        place = ".".join(map(_quoted, (self._config.database, self._pair.namespace, self._pair.name)))
-        schema = pa.schema([pa.field(name, self._types[name]) for name in names])
-        with _asking(self._config, self._pair) as cursor:
-            cursor.execute(f"SELECT {listed} FROM {place} WHERE {condition(wanted, _quoted, _literal)}")
+    def select(names: Sequence[str], wanted: BooleanExpression) -> Batches:
+        place = ".".join(map(quoted, (config.database, pair.namespace, pair.name)))
+        which = condition(wanted, quoted, _literal)
+        with _asking(config, pair) as cursor:
+            cursor.execute(f"SELECT {', '.join(map(quoted, names))} FROM {place} WHERE {which}")
             while rows := cursor.fetchmany(BATCH_ROWS):
-                columns = [
-                    pa.array([_plain(value, kind) for value in column], kind)
-                    for column, kind in zip(zip(*rows, strict=True), schema.types, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+                yield rows
+
+    return pinned(pair, columns, select, _value)
 
 
 @contextmanager
@@ -93,7 +80,7 @@ def _asking(config: SnowflakeConfig, pair: TablePair) -> Iterator[Any]:
         raise TargetError(message, table=str(pair)) from None
 
 
-def _plain(value: Any, kind: pa.DataType) -> Any:
+def _value(value: Any, kind: pa.DataType) -> Any:
     if isinstance(value, bytearray):
         return bytes(value)
     if isinstance(value, Decimal) and pa.types.is_integer(kind):
@@ -103,33 +90,23 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
     return value
 
 
-def _named(found: str, recorded: str) -> tuple[str, pa.DataType]:
-    if recorded.startswith("decimal(") and found == "NUMBER":
-        precision, scale = map(int, recorded.removeprefix("decimal(").removesuffix(")").split(","))
-        return recorded, pa.decimal128(precision, scale)
+def _named(found: str, recorded: str) -> Named:
+    if found == "NUMBER" and (decimal := decimal_type(recorded)):
+        return decimal
     if found not in PHYSICAL.get(recorded, "NUMBER").split():
         return found, pa.string()
     return TYPES.get(recorded, (found, pa.string()))
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def _text(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-def _literal(value: Any) -> str:
-    if isinstance(value, datetime):
-        return f"'{value.isoformat(sep=' ')}'::TIMESTAMP_{'NTZ' if value.tzinfo is None else 'LTZ'}"
-    form = next((form for kind, form in _LITERALS if isinstance(value, kind)), None)
-    if form is not None:
-        return form(value)
-    return "'" + str(value).replace("\\", "\\\\").replace("'", "''") + "'"
-
-
-_LITERALS: Sequence[tuple[type, Callable[[Any], str]]] = (
-    (bool, lambda value: str(value).upper()),
-    (int, str),
-    (Decimal, str),
-    (float, lambda value: f"'{value!r}'::FLOAT"),
-    (bytes, lambda value: f"TO_BINARY('{value.hex()}', 'HEX')"),
-    (date, lambda value: f"'{value.isoformat()}'::DATE"),
+_literal = Literals(
+    text=_text,
+    decimal=str,
+    double=lambda value: f"'{value!r}'::FLOAT",
+    binary=lambda value: f"TO_BINARY('{value.hex()}', 'HEX')",
+    day=lambda value: f"'{value.isoformat()}'::DATE",
+    moment=lambda value: f"'{value.isoformat(sep=' ')}'::TIMESTAMP_{'NTZ' if value.tzinfo is None else 'LTZ'}",
 )

@@ -6,10 +6,11 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +22,8 @@ from pyiceberg.expressions import BooleanExpression
 from replicator.errors import TargetError
 from replicator.verification.model import SpannerConfig, TablePair
 from replicator.verification.target import PinnedTable
-from replicator.verification.warehouses.conditions import condition
+from replicator.verification.warehouses.conditions import Literals, condition
+from replicator.verification.warehouses.tables import Batches, Named, decimal_type, pinned
 
 BATCH_ROWS = 10_000
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
@@ -45,59 +47,30 @@ _OWN = re.compile(
 
 
 def open_table(config: SpannerConfig, pair: TablePair) -> PinnedTable:
-    """The table as it is now; each reading sees one state of it.  Raises TargetError where it does not exist."""
+    """See `pinned`."""
     with _reading(config, pair) as snapshot:
         found = list(snapshot.execute_sql(
             "SELECT column_name, spanner_type FROM information_schema.columns"
             f" WHERE table_schema = '{pair.namespace}' AND table_name = '{pair.name}' ORDER BY ordinal_position"
         ))  # fmt: skip
-        if not found:
-            message = f"{pair.namespace}.{pair.name} does not exist in the target"
-            raise TargetError(message, table=str(pair))
-        said = list(snapshot.read(f"{pair.namespace}.{POSITIONS}", ["columns"], KeySet(keys=[[pair.name]])))
+        where = f"{pair.namespace}.{POSITIONS}"
+        said = list(snapshot.read(where, ["columns"], KeySet(keys=[[pair.name]]))) if found else ()
     recorded = {spanner_name(name): (name, kind) for name, kind in json.loads(said[0][0] if said else "{}").items()}
-    columns = {}
-    for place, kind in found:
-        name, text = recorded.get(place, (place, ""))
-        columns[name] = (place, *_named(kind, text))
-    named = tuple((name, text) for name, (_, text, _) in columns.items())
-    return PinnedTable(_Rows(config, pair, {name: (place, kind) for name, (place, _, kind) in columns.items()}), named,
-        ordered=False)  # fmt: skip
+    named = {place: recorded.get(place, (place, "")) for place, _ in found}
+    columns = {named[place][0]: _named(kind, named[place][1]) for place, kind in found}
+    places = {name: f"`{place}`" for place, (name, _) in named.items()}
 
+    def select(names: Sequence[str], wanted: BooleanExpression) -> Batches:
+        """With another name for the table: a column may have its name, which would be the whole row."""
+        listed = ", ".join(places[name] for name in names)
+        which = condition(wanted, places.__getitem__, _literal)
+        sql = f"SELECT {listed} FROM `{pair.namespace}`.`{pair.name}` AS tidemark_t WHERE {which}"
+        with _reading(config, pair) as snapshot:
+            values = iter(snapshot.execute_sql(sql))
+            while rows := list(islice(values, BATCH_ROWS)):
+                yield rows
 
-class _Rows:
-    """columns: Spanner's name and the type in Arrow."""
-
-    def __init__(self, config: SpannerConfig, pair: TablePair, columns: Mapping[str, tuple[str, pa.DataType]]) -> None:
-        self._config, self._pair, self._columns = config, pair, columns
-
-    def name(self) -> tuple[str, ...]:
-        return (self._pair.namespace, self._pair.name)
-
-    def read(self, names: Sequence[str], wanted: BooleanExpression) -> Iterator[pa.RecordBatch]:
-        listed = ", ".join(f"`{self._columns[name][0]}`" for name in names) or "1"
-        schema = pa.schema([pa.field(name, self._columns[name][1]) for name in names])
-        place = f"`{self._pair.namespace}`.`{self._pair.name}`"
-        # With another name for the table: a column may have its name, which would be the whole row.
-        which = condition(wanted, lambda name: f"`{self._columns[name][0]}`", _literal)
-        sql = f"SELECT {listed} FROM {place} AS tidemark_t WHERE {which}"
-        with _reading(self._config, self._pair) as snapshot:
-            rows: list[Any] = []
-            for row in snapshot.execute_sql(sql):
-                rows.append(row)
-                if len(rows) == BATCH_ROWS:
-                    yield _batch(rows, schema)
-                    rows = []
-            if rows:
-                yield _batch(rows, schema)
-
-
-def _batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    columns = [
-        pa.array([_plain(value, kind) for value in column], kind)
-        for column, kind in zip(zip(*rows, strict=True), schema.types, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pinned(pair, columns, select, _value)
 
 
 @contextmanager
@@ -132,7 +105,7 @@ def spanner_name(name: str) -> str:
     return f"{plain[:119]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
-def _plain(value: Any, kind: pa.DataType) -> Any:
+def _value(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_decimal(kind) and isinstance(value, str):
         return Decimal(value)
     if isinstance(value, bytes):
@@ -143,28 +116,18 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
     return value
 
 
-def _named(found: str, recorded: str) -> tuple[str, pa.DataType]:
-    if recorded.startswith("decimal(") and found in ("NUMERIC", "STRING(MAX)"):
-        precision, scale = map(int, recorded.removeprefix("decimal(").removesuffix(")").split(","))
-        return recorded, pa.decimal128(precision, scale)
+def _named(found: str, recorded: str) -> Named:
+    if found in ("NUMERIC", "STRING(MAX)") and (decimal := decimal_type(recorded)):
+        return decimal
     name, kind, physical = TYPES.get(recorded, (found, pa.string(), found))
     return (name, kind) if found == physical else (found, pa.string())
 
 
-def _literal(value: Any) -> str:
-    if isinstance(value, datetime):
-        return f"TIMESTAMP '{value.replace(tzinfo=None).isoformat(sep=' ')}+00'"
-    form = next((form for kind, form in _LITERALS if isinstance(value, kind)), None)
-    if form is not None:
-        return form(value)
-    return json.dumps(str(value))
-
-
-_LITERALS: Sequence[tuple[type, Callable[[Any], str]]] = (
-    (bool, lambda value: str(value).upper()),
-    (int, str),
-    (Decimal, lambda value: f"NUMERIC '{value:f}'"),
-    (float, lambda value: f"CAST('{value!r}' AS FLOAT64)"),
-    (bytes, lambda value: f"FROM_HEX('{value.hex()}')"),
-    (date, lambda value: f"DATE '{value.isoformat()}'"),
+_literal = Literals(
+    text=json.dumps,
+    decimal=lambda value: f"NUMERIC '{value:f}'",
+    double=lambda value: f"CAST('{value!r}' AS FLOAT64)",
+    binary=lambda value: f"FROM_HEX('{value.hex()}')",
+    day=lambda value: f"DATE '{value.isoformat()}'",
+    moment=lambda value: f"TIMESTAMP '{value.replace(tzinfo=None).isoformat(sep=' ')}+00'",
 )

@@ -10,6 +10,7 @@ memory.
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import importlib
 import json
@@ -49,6 +50,7 @@ class _Front:
         self.open: set[str] = set()  # tokens of sessions with a transaction
         self.aborted: set[str] = set()  # of those whose transaction has idled
         self.temporary: dict[str, list[str]] = {}
+        self.turns: dict[str, asyncio.Lock] = {}  # of tokens: a session does one thing at a time, its end included
 
     async def login(self, request: Any) -> Any:
         from starlette.responses import JSONResponse
@@ -83,10 +85,17 @@ class _Front:
         return answer
 
     async def _answered(self, request: Any) -> Any:
-        from starlette.concurrency import run_in_threadpool
-
         token = self.server.to_token(request)
         body = await _body(request)
+        async with self._turn(token):
+            return await self._done(request, token, body)
+
+    def _turn(self, token: str) -> asyncio.Lock:
+        return self.turns.setdefault(token, asyncio.Lock())
+
+    async def _done(self, request: Any, token: str, body: Any) -> Any:
+        from starlette.concurrency import run_in_threadpool
+
         now = time.monotonic()
         self.used[token] = now
         await run_in_threadpool(self._roll_back_idle, now)
@@ -111,8 +120,9 @@ class _Front:
             if what in ("cut", "cancel"):
                 connection._duck_conn.interrupt()  # noqa: SLF001
             if what == "cut":
-                await run_in_threadpool(self._forget, connection, token)
-                self.server.sessions.pop(token, None)
+                async with self._turn(token):  # else a statement that has come would be done after the rollback
+                    await run_in_threadpool(self._forget, connection, token)
+                    self.server.sessions.pop(token, None)
         return JSONResponse({"success": True})
 
     def _roll_back_idle(self, now: float) -> None:

@@ -5,6 +5,7 @@ A kind's own tests say more of it; these say the same of all, and of one that so
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import itertools
 import random
@@ -36,6 +37,7 @@ from replicator.model.types import (
     decimal,
     widens,
 )  # fmt: skip
+from replicator.state.journal import Segment
 from replicator.targets.base import (
     NO_TABLE,
     Append,
@@ -264,37 +266,51 @@ def test_a_table_of_somebody_else_is_left_alone(place: TargetPlace) -> None:
     assert place.read(table, KEYED, Mode.MIRROR) == Counter([(1, "mine")])
 
 
-@pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("change", ["append", "merge", "delete below"])
-def test_a_worker_that_fails_between_two_steps_leaves_all_or_nothing(
-    place: TargetPlace, point: str, change: str
+ENDS = [
+    *((change, point, "fail") for change in ("append", "merge", "delete below") for point in POINTS),
+    *(("replace", point, "fail") for point in POINTS[2:]),  # nothing is begun before
+    ("merge", "apply.stage.before", "full"),
+]
+
+
+@pytest.mark.parametrize(("change", "point", "action"), ENDS)
+def test_a_worker_that_ends_between_two_steps_leaves_all_or_nothing(
+    place: TargetPlace, change: str, point: str, action: faults.Action
 ) -> None:
-    target = place.target()
-    table = made(place, target, KEYED)
-    target.apply(table, Append([segment(place.storage, KEYED, [read(0, 1, "a"), read(1, 2, "b")])], KEYED, 1), "L1")
-    wanted: Append | Merge | DeleteBelow
+    """A commit that is done and reported failed is not done again."""
+    schema, target = KEYLESS if change == "replace" else KEYED, place.target()
+    table = made(place, target, schema)
+
+    def staged(*changes: Change) -> list[Segment]:
+        return [segment(place.storage, schema, changes)]
+
+    wanted: Append | Merge | DeleteBelow | Replace
+    if change == "replace":
+        target.apply(table, Replace(staged(read(0, "x", 1)), schema, 1, 1, 0, "L1"))
+        wanted = Replace(staged(read(5, "y", 2), read(6, "y", 2)), schema, 1, 6, 6, "L2")
+        after = Counter([("y", 2), ("y", 2)])
+    else:
+        target.apply(table, Append(staged(read(0, 1, "a"), read(1, 2, "b")), schema, 1), "L1")
     match change:
         case "append":
-            wanted = Append([segment(place.storage, KEYED, [read(2, 3, "c")])], KEYED, 2)
-            after = Counter([(1, "a"), (2, "b"), (3, "c")])
+            wanted, after = Append(staged(read(2, 3, "c")), schema, 2), Counter([(1, "a"), (2, "b"), (3, "c")])
         case "merge":
-            wanted = Merge(
-                [segment(place.storage, KEYED, [update(2, (1, "a"), (1, "A")), delete(3, 2, "b")])], KEYED, 3
-            )
+            wanted = Merge(staged(update(2, (1, "a"), (1, "A")), delete(3, 2, "b")), schema, 3)
             after = Counter([(1, "A")])
-        case _:
+        case "delete below":
             wanted, after = DeleteBelow(1, 5), Counter([(2, "b")])
-    before = place.read(table, KEYED, Mode.MIRROR)
-    faults.arm([Fault(point, "fail")])
-    try:
-        target.apply(table, wanted, "L1")
-    except FaultInjected:
-        assert place.read(table, KEYED, Mode.MIRROR) in (before, after)
+    before, at = place.read(table, schema, Mode.MIRROR), target.position(table)
+    faults.arm([Fault(point, action)])
+    with contextlib.suppress(FaultInjected, OSError):  # what has no such step is done
+        target.apply(table, wanted)
+        point = "apply.publish.after"
     faults.disarm()
     fresh = place.target()
-    fresh.position(table)
-    fresh.apply(table, wanted, "L1")
-    assert place.read(table, KEYED, Mode.MIRROR) == after
+    done = point == "apply.publish.after"
+    assert (fresh.position(table) != at) == done
+    assert place.read(table, schema, Mode.MIRROR) == (after if done else before)
+    fresh.apply(table, wanted)
+    assert place.read(table, schema, Mode.MIRROR) == after
 
 
 def keyed(columns: dict[str, str]) -> TableSchema:

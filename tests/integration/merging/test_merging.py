@@ -19,12 +19,12 @@ from tests.integration.delta.lake import DeltaLake
 from tests.integration.direct.play import SHAPES, Play
 from tests.integration.spark.mode_models import Model
 from tests.integration.spark.unchanged_histories import SCHEMA, Source, staged
-from tests.integration.warehouse.copies import PostgresCopies
+from tests.integration.warehouse.copies import Copies as DatabaseCopies
 from tests.staged import TS, Change, delete, insert, read, schema_of, update
 
 pytestmark = pytest.mark.integration
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
-Copies = DeltaLake | PostgresCopies
+Copies = DeltaLake | DatabaseCopies
 SECOND = dt.timedelta(seconds=1)
 KEPT = [Mode.SOFT_DELETE, Mode.HISTORY, Mode.CHANGELOG]
 

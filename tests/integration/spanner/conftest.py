@@ -1,22 +1,16 @@
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from replicator import faults
-from testing.servers.spanner import EmbeddedSpanner
-from tests.integration.spanner.copies import SpannerCopies
-
-NAMES = itertools.count(1)
+from tests.integration.warehouse.copies import Copies
+from tests.integration.warehouse.places import opened
 
 
 @pytest.fixture
-def copies(spanner_server: EmbeddedSpanner, tmp_path: Path) -> Iterator[SpannerCopies]:
+def copies(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Copies]:
     """Tables in a schema of their own."""
-    made = SpannerCopies(spanner_server, tmp_path, f"copies_{next(NAMES)}")
-    yield made
-    faults.disarm()
-    made.close()
+    with opened("spanner", request, tmp_path) as made:
+        yield made

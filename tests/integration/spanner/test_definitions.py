@@ -17,7 +17,7 @@ from replicator.targets.spanner.config import destination
 from replicator.targets.spanner.connection import SpannerSession
 from replicator.targets.spanner.names import IDENTIFIERS, column_name
 from replicator.verification.warehouses.spanner import spanner_name
-from tests.integration.spanner.copies import SpannerCopies
+from tests.integration.warehouse.clouds import SpannerCopies
 from tests.staged import delete, insert, read, schema_of, update
 
 pytestmark = pytest.mark.integration

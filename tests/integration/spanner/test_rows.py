@@ -39,35 +39,12 @@ from replicator.targets.spanner.failures import NoSuchTable, TooManyMutations, e
 from replicator.targets.spanner.names import MAX_MUTATIONS
 from replicator.targets.spanner.positions import SpannerPositions
 from replicator.targets.spanner.rows import _first
-from tests.crash.faults.proxy import Proxy
-from tests.integration.spanner.copies import SpannerCopies
-from tests.staged import TS, Change, Row, delete, insert, read, schema_of, segment, update
+from tests.integration.warehouse.clouds import SpannerCopies
+from tests.integration.warehouse.copies import KEYED
+from tests.staged import TS, delete, insert, read, schema_of, update
 
 pytestmark = pytest.mark.integration
-KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
 KEYLESS = schema_of({"v": "string", "f": "double"})
-POINTS = ("apply.read.after", "apply.stage.before", "apply.publish.before", "apply.publish.after")
-
-
-@pytest.mark.parametrize("point", POINTS)
-def test_rows_change_with_their_position_or_not_at_all(copies: SpannerCopies, point: str) -> None:
-    table = copies.table(KEYED)
-    copies.merge(table, KEYED, insert(0, 1, "a"), insert(1, 2, "b"))
-    log = copies.segment(KEYED, [update(2, (1, "a"), (1, "A")), insert(3, 3, "c")])
-    chunk = copies.segment(KEYED, [read(4, 4, "d")])
-    for change, after in (
-        (Merge([log], KEYED, 3), Counter([(1, "A"), (2, "b"), (3, "c")])),
-        (Append([chunk], KEYED, 4), Counter([(1, "A"), (2, "b"), (3, "c"), (4, "d")])),
-        (DeleteBelow(4, 5), Counter([(4, "d")])),
-    ):
-        before = Counter(copies.rows(table))
-        faults.arm([Fault(point, "fail")])
-        with pytest.raises(FaultInjected):
-            copies.target.apply(table, change)
-        faults.disarm()
-        assert Counter(copies.rows(table)) == (after if point == "apply.publish.after" else before)
-        copies.target.apply(table, change)
-        assert Counter(copies.rows(table)) == after
 
 
 @pytest.fixture
@@ -161,7 +138,7 @@ def test_a_worker_that_dies_between_two_commits_of_a_batch_is_followed_by_one_th
         at = worker.position(table)
         assert at is not None
         assert 0 < at.applied < 79
-        assert at.item == ""
+        assert at.item == log.path
         worker.apply(table, Merge([log], schema, 79), "L1")
         assert Counter(copies.rows(table)) == Counter((n, f"v{n + 40}") for n in range(40))
 
@@ -237,67 +214,6 @@ def test_an_answer_that_is_lost_is_asked_for_again(copies: SpannerCopies, monkey
     copies.merge(table, KEYED, insert(0, 1, "a"))
     assert copies.rows(table) == [(1, "a")]
     assert next(lost, None) is None
-
-
-def batches(copies: SpannerCopies, rows: Counter[Row]) -> list[Merge]:
-    """Of a table without key; rows: what they come to."""
-    random, seq, made = Random(7), 0, []
-    for _ in range(25):
-        changes: list[Change] = []
-        for _ in range(random.randint(1, 6)):
-            there = sorted(rows.elements(), key=repr)
-            if there and random.random() < 0.4:
-                gone = random.choice(there)
-                rows[gone] -= 1
-                changes.append(delete(seq, *gone))
-            else:
-                new = (random.choice(["a", "", None]), random.choice([0.0, 1.5, None]))
-                rows[new] += 1
-                changes.append(insert(seq, *new))
-            seq += 1
-        made.append(Merge([segment(copies.storage, KEYLESS, changes)], KEYLESS, seq - 1))
-    return made
-
-
-def test_of_two_workers_whose_connections_are_cut_every_change_is_done_once(copies: SpannerCopies) -> None:
-    rows = Counter[Row]()
-    todo_all, table = batches(copies, rows), copies.table(KEYLESS)
-    host, _, port = copies.spanner.address.rpartition(":")
-    done, over, random = Counter[str](), threading.Event(), Random(3)
-    with Proxy(host, int(port)) as proxy:
-        copies.settings |= {"endpoint": f"http://{proxy.host}:{proxy.port}"}
-
-        def work(_: int) -> None:
-            target = copies.another_worker()
-            until = time.monotonic() + 80
-            while time.monotonic() < until:
-                try:
-                    at = target.position(table)
-                    assert at is not None
-                    todo = [one for one in todo_all if one.upto > at.applied]
-                    if not todo:
-                        return
-                    done[target.apply(table, todo[0], "L1").how] += 1
-                except TargetError as error:
-                    done[error.code] += 1
-
-        def cut() -> None:
-            while not over.wait(0.5):
-                if random.random() < 0.5:
-                    proxy.cut_now()
-                else:
-                    proxy.cut(random.randint(1, 300))
-
-        cutter = threading.Thread(target=cut)
-        cutter.start()
-        try:
-            with ThreadPoolExecutor(2) as pool:
-                list(pool.map(work, range(2)))
-        finally:
-            over.set()
-            cutter.join()
-    assert Counter(map(repr, copies.rows(table))) == Counter(map(repr, (+rows).elements()))
-    assert done["target_conflict"] + done["target"] > 0, done
 
 
 def test_a_transaction_of_somebody_else_is_waited_out(copies: SpannerCopies) -> None:

@@ -1,45 +1,44 @@
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from replicator import faults
-from testing.servers.redshift import EmbeddedRedshift
-from testing.servers.s3 import EmbeddedS3
-from tests.integration.warehouse.copies import PostgresCopies, RedshiftCopies
-from webapp.embedded.postgres_source import EmbeddedPostgresSource
-
-NAMES = itertools.count(1)
+from tests.integration.warehouse.copies import Copies
+from tests.integration.warehouse.places import opened
 
 
 @pytest.fixture(params=["enforced", "indexed"])
-def copies(
-    request: pytest.FixtureRequest, postgres_source: EmbeddedPostgresSource, tmp_path: Path
-) -> Iterator[PostgresCopies]:
-    """Tables in a schema of their own."""
-    made = PostgresCopies(postgres_source, tmp_path, request.param, f"copies_{next(NAMES)}")
-    yield made
-    faults.disarm()
-    made.close()
+def copies(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Copies]:
+    """Tables in a namespace of their own: in Postgres, with keys and without, where a test names no other places."""
+    with opened(request.param, request, tmp_path) as made:
+        yield made
 
 
 @pytest.fixture
-def one(postgres_source: EmbeddedPostgresSource, tmp_path: Path) -> Iterator[PostgresCopies]:
-    """With primary keys, where the way of the keys does not matter."""
-    made = PostgresCopies(postgres_source, tmp_path, "enforced", f"copies_{next(NAMES)}")
-    yield made
-    faults.disarm()
-    made.close()
+def one(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Copies]:
+    """In Postgres with primary keys, where the way of the keys does not matter."""
+    with opened("enforced", request, tmp_path) as made:
+        yield made
 
 
 @pytest.fixture
-def shift(redshift: EmbeddedRedshift, s3_server: EmbeddedS3, tmp_path: Path) -> Iterator[RedshiftCopies]:
+def shift(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Copies]:
     """In a stand-in for Redshift."""
-    name = f"copies_{next(NAMES)}"
-    made = RedshiftCopies(redshift, tmp_path, f"{s3_server.url}/{name}", name)
-    yield made
-    faults.disarm()
-    made.close()
+    with opened("redshift", request, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def snow(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Copies]:
+    """In a stand-in for Snowflake."""
+    with opened("snowflake", request, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def big(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Copies]:
+    """In a stand-in for BigQuery."""
+    with opened("bigquery", request, tmp_path) as made:
+        yield made

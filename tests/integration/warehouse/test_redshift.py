@@ -15,8 +15,7 @@ from replicator.errors import TargetConflict, TargetError, TargetUnauthorized, V
 from replicator.faults import Fault, FaultInjected
 from replicator.model.mode import Mode
 from replicator.sources.base import CheckStatus
-from replicator.targets.base import Append, Create, Drop, Evolve, Merge, Rename, TargetTable
-from replicator.targets.iceberg.destination import NO_LAKE
+from replicator.targets.base import Create, Drop, Evolve, Merge, Rename, TargetTable
 from replicator.targets.kind import Opening
 from replicator.targets.redshift.aws import FOLDER, LOAD_SECONDS, Aws
 from replicator.targets.redshift.config import destination
@@ -24,62 +23,17 @@ from replicator.targets.redshift.connection import RedshiftSession
 from replicator.targets.redshift.kind import REDSHIFT
 from testing.servers.glue import EmbeddedGlue
 from tests.integration.warehouse.copies import RedshiftCopies
-from tests.staged import delete, insert, read, schema_of, update
+from tests.staged import delete, insert, schema_of, update
 
 pytestmark = pytest.mark.integration
 KEYED = schema_of({"id": "int", "v": "string", "b": "binary"}, ["id"])
 KEYLESS = schema_of({"v": "string", "f": "double", "b": "binary", "at": "timestamp"})
-TITLES = ["connection", "privilege_to_create_schemas", "table", "staging_bucket", "load", "merge"]
 
 
-def checked(settings: dict[str, Any]) -> list[Any]:
+def test_the_test_of_a_destination_leaves_no_file(shift: RedshiftCopies) -> None:
     assert REDSHIFT.check is not None
-    return REDSHIFT.check(settings)
-
-
-def staged_files(copies: RedshiftCopies) -> list[str]:
-    """Keys in the destination's folder."""
-    to = destination(copies.settings)
-    key, secret = to.aws.keys
-    store = boto3.client("s3", endpoint_url=to.store, aws_access_key_id=key, aws_secret_access_key=secret,
-        region_name="us-east-1")  # fmt: skip
-    found = store.list_objects_v2(Bucket=to.bucket, Prefix=f"{to.prefix}/").get("Contents", ())
-    return [one["Key"] for one in found]
-
-
-def test_the_test_tries_all_and_leaves_nothing(shift: RedshiftCopies) -> None:
-    found = checked(shift.settings)
-    assert [one.name for one in found] == TITLES, found
-    assert {one.status for one in found} == {CheckStatus.OK}
-    assert shift.query("SELECT 1 FROM pg_namespace WHERE nspname LIKE 'tidemark_test%'") == []
-    assert staged_files(shift) == []
-    assert REDSHIFT.written is not None
-    table = shift.table(KEYED)
-    assert REDSHIFT.written(shift.settings).status is CheckStatus.OK
-    shift.target.apply(table, Drop())
-
-
-@pytest.mark.parametrize(
-    ("changes", "title", "told"),
-    [
-        ({"port": "1"}, "Connection", "refused"),
-        ({"password": "a-wrong-secret"}, "Connection", "refused the login"),
-        ({"database": "none"}, "Connection", "no such database"),
-        ({"tls": "verify-full"}, "Connection", "SSL"),
-        ({"staging": "s3://no-such-bucket/x"}, "Staging bucket", "does not exist"),
-        ({"secret_access_key": "a-wrong-secret"}, "Staging bucket", "SignatureDoesNotMatch"),
-        ({"store_endpoint": "http://127.0.0.1:1"}, "Staging bucket", "cannot be reached"),
-        ({"iam_role": "arn:aws:iam::123456789012:role/other"}, "Load", "cannot read the staging bucket"),
-    ],
-)
-def test_what_is_wrong_is_told_with_a_remedy_and_without_secrets(
-    shift: RedshiftCopies, changes: dict[str, str], title: str, told: str
-) -> None:
-    last = checked({**shift.settings, **changes})[-1]
-    assert (last.status, last.title) == (CheckStatus.FAILED, title), last
-    assert told in last.detail, last
-    assert last.remedy
-    assert "a-wrong-secret" not in str(last)
+    assert {one.status for one in REDSHIFT.check(shift.settings)} == {CheckStatus.OK}
+    assert shift.files() == []
 
 
 def test_copy_reads_the_bucket_by_role_or_by_keys(shift: RedshiftCopies) -> None:
@@ -89,7 +43,7 @@ def test_copy_reads_the_bucket_by_role_or_by_keys(shift: RedshiftCopies) -> None
         table = shift.table(KEYED)
         shift.merge(table, KEYED, insert(0, 1, "a", b"\0\xff"), insert(1, 2, None, None))
         assert Counter(shift.rows(table)) == Counter([(1, "a", b"\0\xff"), (2, None, None)])
-    assert staged_files(shift) == []
+    assert shift.files() == []
 
 
 @pytest.mark.parametrize(
@@ -123,16 +77,16 @@ def test_a_file_that_a_dead_worker_left_is_swept_and_a_young_one_stays(shift: Re
     with pytest.raises(FaultInjected):
         shift.merge(table, KEYED, insert(0, 1, "a", None))
     faults.disarm()
-    assert staged_files(shift) == []  # a load's file is gone once it is loaded
+    assert shift.files() == []  # a load's file is gone once it is loaded
     aws.put(schema_rows())
-    (left,) = staged_files(shift)
+    (left,) = shift.files()
     assert f"/{FOLDER}/" in left
     lake: Any = None
     opening = Opening(lake, lake, shift.storage, "", shift.settings, "")
     assert REDSHIFT.clean is not None
     assert REDSHIFT.clean(opening, time.time()) == 0
     assert REDSHIFT.clean(opening, time.time() + LOAD_SECONDS + 60) == 1
-    assert staged_files(shift) == []
+    assert shift.files() == []
 
 
 def schema_rows() -> Any:
@@ -148,7 +102,7 @@ def test_a_load_that_fails_leaves_no_file_and_no_row(shift: RedshiftCopies) -> N
     with pytest.raises(TargetUnauthorized, match="staging bucket") as told:
         shift.another_worker().apply(table, Merge([staged], KEYED, 0), "L1")
     assert told.value.retryable
-    assert (staged_files(shift), shift.rows(table)) == ([], [])
+    assert (shift.files(), shift.rows(table)) == ([], [])
 
 
 def test_two_workers_in_one_transactions_way_are_told_a_conflict(shift: RedshiftCopies) -> None:
@@ -182,7 +136,7 @@ def test_tables_of_one_schema_do_not_conflict(shift: RedshiftCopies) -> None:
 
     def work(table: TargetTable) -> None:
         target = shift.another_worker()
-        for seq in range(8):
+        for seq in range(5):
             staged = shift.segment(KEYED, [insert(seq, seq, "a", None)])
             try:
                 target.apply(table, Merge([staged], KEYED, seq), "L1")
@@ -195,7 +149,7 @@ def test_tables_of_one_schema_do_not_conflict(shift: RedshiftCopies) -> None:
     for one in threads:
         one.join()
     assert not failed
-    assert [len(shift.rows(one)) for one in tables] == [8, 8, 8]
+    assert [len(shift.rows(one)) for one in tables] == [5, 5, 5]
 
 
 def test_rows_without_key_are_told_apart_by_all_that_they_hold(shift: RedshiftCopies) -> None:
@@ -277,21 +231,3 @@ def test_columns_keep_their_case_and_odd_names_their_characters(shift: RedshiftC
     at = shift.target.position(table)
     assert at is not None
     assert at.applied == 1
-
-
-def test_a_tables_page_has_its_figures_and_rows(shift: RedshiftCopies) -> None:
-    assert REDSHIFT.report is not None
-    assert REDSHIFT.preview is not None
-    table = shift.table(KEYED, mode=Mode.SOFT_DELETE)
-    chunk = shift.segment(KEYED, [read(n, n, "x" * n * 20, bytes([n])) for n in range(60)])
-    shift.target.apply(table, Append([chunk], KEYED, 59), "L1")
-    report = REDSHIFT.report(shift.settings, NO_LAKE, table.namespace, table.name)
-    assert report is not None
-    assert (report.rows, report.files, report.bytes > 0) == (60, 0, True)
-    assert shift.settings["password"] not in [one.text for one in report.examples]
-    shown = REDSHIFT.preview(shift.settings, NO_LAKE, table, 50)
-    assert shown is not None
-    assert (list(shown.columns)[:3], len(shown.rows)) == (["id", "v", "b"], 50)
-    shift.target.apply(table, Drop())
-    assert REDSHIFT.report(shift.settings, NO_LAKE, table.namespace, table.name) is None
-    assert REDSHIFT.preview(shift.settings, NO_LAKE, table, 5) is None

@@ -67,9 +67,10 @@ class Journal:
         ends = ((item.last_sequence if isinstance(item, Segment) else item.sequence, item) for item in self.listed)
         return [item for end, item in ends if end > after]
 
-    def ends(self, table: TableId, sequences: Any) -> set[str]:
+    def holders(self, table: TableId, sequences: Any) -> set[str]:
         assert table == TABLE
-        return {one.path for one in self.listed if isinstance(one, Segment) and one.last_sequence in sequences}
+        segments = [one for one in self.listed if isinstance(one, Segment)]
+        return {one.path for one in segments for n in sequences if one.first_sequence <= n <= one.last_sequence}
 
     def skip(self, upto: int) -> None:
         self.skipped = upto
@@ -242,10 +243,10 @@ def test_rows_of_a_chunk_leave_nothing_out() -> None:
     assert reads.column(UNCHANGED).to_pylist() == [None, None]
 
 
-def ahead(journal: Journal, item: str) -> Merges:
-    """One turn with a target that has applied up to 79, and says that `item` was the last."""
+def ahead(journal: Journal, item: str, applied: int = 79) -> Merges:
+    """One turn with a target that has applied up to there, and says that `item` was the last."""
     target = Merges()
-    target.position = lambda table: Position(79, 50, 1, "L", item=item)  # type: ignore[method-assign]
+    target.position = lambda table: Position(applied, 50, 1, "L", item=item)  # type: ignore[method-assign]
     run_apply(target=target, store=journal, lease=None, keep=lambda: True, options=ApplyOptions(1, 15), report=Silent())  # type: ignore[arg-type, call-arg]
     return target
 
@@ -256,6 +257,15 @@ def test_a_target_ahead_of_the_journal_is_gone_by(item: str) -> None:
     journal = Journal(list(PARTS))
     assert ahead(journal, item).seen == []
     assert (journal.marks, journal.failures, journal.skipped) == ([79], [], -1)
+
+
+@pytest.mark.parametrize(("item", "lost"), [(PARTS[-1].path, False), (PARTS[0].path, True), ("of-another-past", True)])
+def test_a_target_in_the_midst_of_an_item_is_of_this_past_only_if_it_names_it(item: str, lost: bool) -> None:
+    journal = Journal(list(PARTS))
+    target = ahead(journal, item, 75)
+    assert [type(error) for error in journal.failures] == [ValuesLost] * lost
+    assert journal.marks[:1] == ([] if lost else [75])
+    assert [one.segments for one in target.seen] == ([] if lost else [[PARTS[-1]]])
 
 
 def test_a_target_that_holds_what_the_journal_never_had_is_read_anew() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import cache, partial
+from functools import cache, partial, reduce
+from operator import or_
 from typing import Any
 
 from django.db import connection
@@ -172,10 +173,11 @@ class OrmApplyStore:
         return [item for _, item in sorted(found, key=lambda pair: pair[0])[:ITEMS]]
 
     @stored
-    def ends(self, table: TableId, sequences: Collection[int]) -> set[str]:
+    def holders(self, table: TableId, sequences: Collection[int]) -> set[str]:
         """See `ApplyStore`."""
         pk = self._pk(table)
-        segments = models.SegmentRow.objects.filter(table_id=pk, last_sequence__in=sequences)
+        within = [Q(first_sequence__lte=one, last_sequence__gte=one) for one in sequences]
+        segments = models.SegmentRow.objects.filter(reduce(or_, within), table_id=pk)
         events = models.TableEventRow.objects.filter(table_id=pk, sequence__in=sequences)
         return {*segments.values_list("path", flat=True), *events.values_list("token", flat=True)}
 

@@ -14,7 +14,7 @@ import psycopg
 import psycopg2
 from psycopg.pq import ExecStatus
 
-from replicator.errors import LogPurged, SourceUnreachable, TableError, TidemarkError
+from replicator.errors import LogCorrupt, LogPurged, SourceUnreachable, TableError, TidemarkError
 from replicator.model.change import HEARTBEAT, Heartbeat, LogMessage, Settled
 from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
@@ -54,6 +54,12 @@ _BUSY, _NO_FUNCTION, _NO_CHARACTER = "55006", "42883", "22P05"
 _TAKEOVER_SECONDS = 15.0
 _GONE = ("has already been removed", "can no longer get changes", "has been invalidated")
 _NO_OBJECT = "42704"  # the slot or the publication
+_UNREADABLE = ("could not map filenumber", "could not map filenode")  # a change of a table that the server cannot name
+_ANOTHER_SLOT = (
+    "PostgreSQL cannot decode its own log, which is a defect of the server. Retried automatically. If it persists,"
+    " update the server to its newest minor release. If that does not help, run"
+    " SELECT pg_drop_replication_slot({slot}); and restart the replicator from scratch."
+)
 _PROTOCOLS = ((160000, 4), (150000, 3), (140000, 2))
 IN_RUNS = True
 _AS_TEXT: set[str] = set()  # slots whose log had a value that is not decoded from binary
@@ -195,8 +201,8 @@ class PgOutputReader:
             self._connection.close()
             fields = error_fields(answer)
             if fields.get("C") != _BUSY or time.monotonic() > deadline:
-                failure = self._failure(fields.get("", ""), fields.get("C", ""))
-                raise failure if isinstance(failure, LogPurged) else refusal(fields, self._config.where)
+                failure = log_failure(self._slot, fields.get("", ""), fields.get("C", ""))
+                raise failure if isinstance(failure, LogPurged | LogCorrupt) else refusal(fields, self._config.where)
             slot.release()
 
     def _command(self, slot: ReplicationSlot, version: int) -> str:
@@ -213,11 +219,6 @@ class PgOutputReader:
             options |= {"messages": "true"}
             options |= {"binary": "true"} if self._decoder.binary else {}
         return options
-
-    def _failure(self, text: str, state: str) -> TidemarkError:
-        if state == _NO_OBJECT or any(sign in text for sign in _GONE):
-            return LogPurged(f"The source no longer has the log to resume from: {text.strip()}")
-        return SourceUnreachable(f"The source ended the stream of its log: {text.strip()}")
 
     # ---- reading
 
@@ -268,7 +269,7 @@ class PgOutputReader:
                 _AS_STORED[self._slot] = read_charset(self._config)
                 _STREAMED_ONLY.add(self._slot)
                 raise self._as_text(text) from None
-            raise self._failure(text, state) from None
+            raise log_failure(self._slot, text, state) from None
         except CaughtUp as caught_up:
             self._follow(slot, caught_up.position)
         except SliceFailed:
@@ -349,3 +350,13 @@ def _binary(catalog: PostgresCatalog, tables: TableSet, followed: Collection[Tab
     """The server sends all values in binary or none: binary where each column of the followed tables has a decoder."""
     found = catalog.details(sorted(table for table in followed if table in tables)).values()
     return all(exact(one.schema, one.attributes) for one in found if not isinstance(one, TableError))
+
+
+def log_failure(slot: str, text: str, state: str) -> TidemarkError:
+    """What the server says where its log ends unexpectedly, with its SQLSTATE."""
+    said = text.strip()
+    if state == _NO_OBJECT or any(sign in said for sign in _GONE):
+        return LogPurged(f"The source no longer has the log to resume from: {said}")
+    if any(sign in said for sign in _UNREADABLE):
+        return LogCorrupt(f"The source cannot decode its log: {said}", remedy=_ANOTHER_SLOT.format(slot=literal(slot)))
+    return SourceUnreachable(f"The source ended the stream of its log: {said}")
