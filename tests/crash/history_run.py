@@ -423,6 +423,8 @@ class Trial:
             self._differ(f"{name} is {'not followed' if name in there else 'not in the source any more'}")
         options = Options(zero_dates=self.plan.options.get("zero_dates", "null"), shown=5)
         compared = pairs(replicator, live)
+        if self.source.locks_python:  # the proxy's threads would wait for it, and it for them
+            replicator.connection.config |= {"port": self.source.server.port}
         reports = compare(source_reader(replicator.connection), self._lake(), compared, options)
         self.result.tables, self.result.shared = len(reports), sum(bool(pair.part[0]) for pair in compared)
         for report in reports:

@@ -106,8 +106,7 @@ class Connection:
     def rows(self, sql: str, where: str | TableId) -> list[tuple[Any, ...]]:
         """All rows of a SELECT.
 
-        By Arrow as well: of columns of max, the driver's `fetchall` keeps Python's lock while it waits for the server,
-        and no other thread of the process could go on, nor cancel it.
+        By Arrow as well: of columns of max, the driver's `fetchall` keeps Python's lock whenever it waits (ADR 52).
         """
         found: list[tuple[Any, ...]] = []
         for batch in self.batches(sql, where, ROWS, ROW_BYTES):

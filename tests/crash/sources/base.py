@@ -27,12 +27,14 @@ class SourceUnderTest(ABC):
     kind      of the connection in Tidemark
     errors    what its client library raises
     tls_off   how a connection is told to use no TLS
+    locks_python   its client library keeps Python's lock while it waits for some rows
     """
 
     dialect: ClassVar[Dialect]
     kind: ClassVar[str] = "mysql"
     errors: ClassVar[tuple[type[Exception], ...]] = (pymysql.MySQLError,)
     tls_off: ClassVar[str] = "disabled"
+    locks_python: ClassVar[bool] = False
     version: int | None = None
     server: Any
 

@@ -18,6 +18,7 @@ class SqlServer(SourceUnderTest):
     dialect = "sqlserver"
     kind = "sqlserver"
     tls_off = "disabled"
+    locks_python = True
     PASSWORD = "Writer-1234"
 
     def __init__(self, folder: Path, version: str = "", *, caseless: bool = False) -> None:
