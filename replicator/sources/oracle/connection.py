@@ -44,6 +44,7 @@ SESSION = (
 )
 _CODE = re.compile(r"\b(?:ORA|DPY|PLS)-(\d{4,5})\b")
 ARRAY_ROWS = 1_000
+_LOST, _CONNECTING = frozenset({1001, 1080, 4005, 4011, 4024}), 6  # DPY-…, DPY-6…
 
 # https://docs.oracle.com/en/error-help/db/; what is not here is retried: of a statement about one table as that table's
 # trouble (invariant 13), of any other as the source's.
@@ -176,13 +177,21 @@ def error_code(error: BaseException) -> int:
     return int(getattr(found, "code", 0) or 0) if full.startswith("ORA-") else 0
 
 
+def _of_the_answer(error: BaseException) -> bool:
+    """Is it the driver's own, on what the server sent for a statement (DPY-4042: no Arrow value), and not its loss?"""
+    found = _CODE.match(str(getattr(error.args[0] if error.args else "", "full_code", "") or ""))
+    return found is not None and int(found[1]) not in _LOST and int(found[1]) // 1000 != _CONNECTING
+
+
 def tidemark_error(error: BaseException, where: str | TableId) -> TidemarkError:
     """The error of Tidemark's tree that says the same."""
     code = error_code(error)
     lines = str(getattr(error.args[0] if error.args else "", "message", None) or error).strip().splitlines()
     reason = f"{_first(lines) or type(error).__name__}"
     of_session = (
-        not code or code in _LOGIN or code in {28, 1012, 2396, 3113, 3114, 3135, 12537, 12547, 12570, 1089, 1090}
+        (not code and not _of_the_answer(error))
+        or code in _LOGIN
+        or code in {28, 1012, 2396, 3113, 3114, 3135, 12537, 12547, 12570, 1089, 1090}
     )
     found = _of_table(code, reason, where) if isinstance(where, TableId) and not of_session else None
     found = found or _of_source(code, reason, where, session=of_session)

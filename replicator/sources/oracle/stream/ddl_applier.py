@@ -91,8 +91,11 @@ class DdlEffects:
         registry.lost.pop(old, None)
         registry.known[new] = replace(schema, table=new)
         self._outlet.emit(Ddl.RENAME_TABLE, old, registry.known[new], new=new, statement=text)
-        if lost:
-            registry.reload(new, 0)
+        described = registry.describe(new)
+        if isinstance(described, TableError):
+            registry.skip(new, described)
+        elif lost or (described is not None and described.schema != registry.known[new]):
+            registry.reload(new, 0)  # a statement before this one could not see it under its old name
 
     def _alter(self, table: TableId, statement: parser.AlterTable, text: str) -> None:
         registry = self._registry
