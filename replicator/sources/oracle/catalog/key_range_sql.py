@@ -30,8 +30,8 @@ def printed(definition: Definition, value_type: ValueType) -> str:
     match value_type.form:
         case Form.DIGITS:
             return f"TO_CHAR({name}, 'TM9')"
-        case Form.NUMBER if not 0 <= (definition.scale or 0) <= (definition.precision or 0):
-            return f"TO_CHAR({name}, 'TM9')"  # the driver's decimals have scales from 0 to the precision
+        case Form.NUMBER if not definition.precision or not 0 <= (definition.scale or 0) <= definition.precision:
+            return f"TO_CHAR({name}, 'TM9')"  # the driver makes decimals only of a scale from 0 to the precision
         case Form.MOMENT | Form.FINE_MOMENT | Form.ZONED:
             return f"TO_CHAR({name}, {literal(_format(definition))})"
         case Form.DAYS | Form.MONTHS:

@@ -62,7 +62,8 @@ class DdlEffects:
         described = registry.describe(table)
         if isinstance(described, TableError):
             registry.skip(table, described)
-        elif described is not None:  # else it is gone again
+        elif described is not None and registry.of_object(described.schema.identity) is None:
+            # else it is gone again, or another table has its name by now: a later statement will tell
             registry.known[table] = described.schema
             self._outlet.emit(Ddl.CREATE_TABLE, table, described.schema, reload=filled, statement=text)
 
@@ -94,7 +95,9 @@ class DdlEffects:
         described = registry.describe(new)
         if isinstance(described, TableError):
             registry.skip(new, described)
-        elif lost or (described is not None and described.schema != registry.known[new]):
+        elif described is None or described.schema.is_another(schema):
+            return  # it has another name by now
+        elif lost or described.schema != registry.known[new]:
             registry.reload(new, 0)  # a statement before this one could not see it under its old name
 
     def _alter(self, table: TableId, statement: parser.AlterTable, text: str) -> None:
