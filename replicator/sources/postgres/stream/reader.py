@@ -56,9 +56,9 @@ _GONE = ("has already been removed", "can no longer get changes", "has been inva
 _NO_OBJECT = "42704"  # the slot or the publication
 _UNREADABLE = ("could not map filenumber", "could not map filenode")  # a change of a table that the server cannot name
 _ANOTHER_SLOT = (
-    "PostgreSQL cannot decode its own log, which is a defect of the server. Retried automatically. If it persists,"
-    " update the server to its newest minor release. If that does not help, run"
-    " SELECT pg_drop_replication_slot({slot}); and restart the replicator from scratch."
+    "PostgreSQL cannot decode its own log. Retried automatically. If it persists, update the server to its newest"
+    " minor release. If that does not help, run SELECT pg_drop_replication_slot({slot}); and restart the replicator"
+    " from scratch."
 )
 _PROTOCOLS = ((160000, 4), (150000, 3), (140000, 2))
 IN_RUNS = True
