@@ -42,12 +42,14 @@ class SourceUnderTest(ABC):
     kind      of the connection in Tidemark
     errors    what its client library raises
     tls_off   how a connection is told to use no TLS
+    moves_are_updates   the log tells an UPDATE of a key as one event, not as DELETE and INSERT
     """
 
     dialect: ClassVar[Dialect]
     kind: ClassVar[str] = "mysql"
     errors: ClassVar[tuple[type[Exception], ...]] = (pymysql.MySQLError,)
     tls_off: ClassVar[str] = "disabled"
+    moves_are_updates: ClassVar[bool] = True
     version: int | None = None
     server: Any
 
@@ -300,6 +302,7 @@ class SqlServer(SourceUnderTest):
     dialect = "sqlserver"
     kind = "sqlserver"
     tls_off = "disabled"
+    moves_are_updates = False
     PASSWORD = "Writer-1234"
 
     def __init__(self, folder: Path, version: str = "", *, caseless: bool = False) -> None:
