@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from testing.servers.sqlserver.embedded import EmbeddedSQLServer
-from tests.crash.sources.base import SourceUnderTest
+from tests.crash.sources.base import SourceUnderTest, copied
 
 
 class SqlServer(SourceUnderTest):
@@ -19,6 +19,7 @@ class SqlServer(SourceUnderTest):
     kind = "sqlserver"
     tls_off = "disabled"
     locks_python = True
+    moves_are_updates = False
     PASSWORD = "Writer-1234"
 
     def __init__(self, folder: Path, version: str = "", *, caseless: bool = False) -> None:
@@ -54,6 +55,13 @@ class SqlServer(SourceUnderTest):
         with closing(self.connect(name)) as connection, connection.cursor() as cursor:
             cursor.execute(f"SELECT name FROM sys.tables WHERE schema_id = SCHEMA_ID('{name}')")
             return {row[0] for row in cursor.fetchall()}
+
+    def restore_data(self) -> None:
+        """As RESTORE DATABASE does it."""
+        self.server.stop()
+        copied(self._copy, self._data)
+        self.server.begin_fork()
+        self.server.start()
 
     def unfollowable(self, name: str) -> set[str]:
         """Without key, and with a column of which the log has no old values."""
