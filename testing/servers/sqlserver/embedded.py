@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import uuid
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +118,20 @@ class EmbeddedSQLServer:
             self._child.stop(how)
             self._child = None
         self.postgres.stop(signal.SIGINT if how is signal.SIGTERM else how)
+
+    def begin_fork(self) -> None:
+        """Of a server that is stopped, and whose data is older than it was: as after RESTORE DATABASE, each database is
+        on another recovery fork ("sys.database_recovery_status", recovery_fork_guid).
+        """
+        self.postgres.start()
+        with closing(self.postgres.connect()) as connection, connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT quote_ident(datname), shobj_description(oid, 'pg_database') FROM pg_database"
+                " WHERE NOT datistemplate AND datname <> 'postgres'"
+            )
+            for name, text in cursor.fetchall():
+                flags = {**json.loads(text or "{}"), "fork": uuid.uuid4().hex}
+                cursor.execute(f"COMMENT ON DATABASE {name} IS %s", (json.dumps(flags),))
 
     def restart(self, how: signal.Signals = signal.SIGTERM) -> None:
         """Stop and start on the same port."""

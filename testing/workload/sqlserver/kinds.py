@@ -104,6 +104,8 @@ def _characters(kind: SqlServerKind, pen: Pen) -> str:
     most = kind.size if kind.size and kind.size > 0 else 100
     if pen.chance(0.4):
         return text(pen.choice([one for one in _ODD if len(one) <= most]))
+    if kind.name == "nchar":  # which is filled up to so many halves of UTF-16, in the emulator to so many characters
+        return text("".join(pen.choices(_WIDE.replace("\U0001f388", ""), k=pen.randint(0, most // 2))))
     wide = kind.name.startswith("n") or kind.collation.endswith("UTF8")
     letters = _WIDE if wide else _CYRILLIC if kind.collation.startswith("Cyrillic") else _LATIN
     room = most // 4 if kind.collation.endswith("UTF8") else most // 2  # bytes of UTF-8, halves of UTF-16
@@ -211,7 +213,7 @@ def any_kind(pen: Pen) -> SqlServerKind:
     if name in ("time", "datetime2", "datetimeoffset"):
         return SqlServerKind(name, pen.choice((0, 3, 6, 7, 7)))
     collation = pen.choice(COLLATIONS) if name in CHARACTERS else ""
-    if name in ("text", "ntext") and collation.endswith("UTF8"):
+    if name in ("text", "ntext", "char") and collation.endswith("UTF8"):  # two cannot have it; char is filled up
         collation = ""
     if name in ("varchar", "nvarchar", "varbinary") and pen.chance(0.25):
         return SqlServerKind(name, MAX, collation=collation)

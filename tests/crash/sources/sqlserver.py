@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from testing.servers.sqlserver.embedded import EmbeddedSQLServer
-from tests.crash.sources.base import SourceUnderTest
+from tests.crash.sources.base import SourceUnderTest, copied
 
 
 class SqlServer(SourceUnderTest):
@@ -54,6 +54,13 @@ class SqlServer(SourceUnderTest):
         with closing(self.connect(name)) as connection, connection.cursor() as cursor:
             cursor.execute(f"SELECT name FROM sys.tables WHERE schema_id = SCHEMA_ID('{name}')")
             return {row[0] for row in cursor.fetchall()}
+
+    def restore_data(self) -> None:
+        """As RESTORE DATABASE does it."""
+        self.server.stop()
+        copied(self._copy, self._data)
+        self.server.begin_fork()
+        self.server.start()
 
     def unfollowable(self, name: str) -> set[str]:
         """Without key, and with a column of which the log has no old values."""

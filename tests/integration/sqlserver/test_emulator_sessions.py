@@ -228,5 +228,13 @@ def test_it_goes_on_with_its_data_after_a_crash(tmp_path: Path) -> None:
 
             until(lambda: len(captured()) >= 300)
             assert captured() == list(range(300))
+            cursor.execute("SELECT recovery_fork_guid FROM sys.database_recovery_status")
+            before = cursor.fetchone()[0]
+        server.stop()
+        server.begin_fork()  # sys.database_recovery_status: a restore begins another one
+        server.start()
+        with closing(server.connect("shop")) as connection, closing(connection.cursor()) as cursor:
+            cursor.execute("SELECT recovery_fork_guid FROM sys.database_recovery_status")
+            assert cursor.fetchone()[0] != before
     finally:
         server.stop(signal.SIGKILL)

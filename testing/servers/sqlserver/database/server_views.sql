@@ -92,9 +92,10 @@ CREATE CAST (ss.varchar AS ss.hierarchyid) WITH FUNCTION ss.to_hierarchyid(text)
 CREATE VIEW sys.database_recovery_status AS SELECT ss.db_id() AS database_id,
     md5(s.system_identifier::text || current_database())::uuid::ss.uniqueidentifier AS database_guid,
     md5('family' || s.system_identifier::text || current_database())::uuid::ss.uniqueidentifier AS family_guid,
-        md5('fork' || s.system_identifier::text || current_database())::uuid::ss.uniqueidentifier AS
-        recovery_fork_guid
-    FROM pg_control_system() s;
+    md5('fork' || s.system_identifier::text || current_database() || coalesce(f.flags ->> 'fork',
+        ''))::uuid::ss.uniqueidentifier AS recovery_fork_guid
+    FROM pg_control_system() s CROSS JOIN LATERAL (SELECT ss.database_flags(d.oid) AS flags FROM pg_database d
+        WHERE d.datname = current_database()) AS f;
 CREATE VIEW sys.dm_exec_connections AS SELECT current_setting('tidemark.spid', true)::int4 AS session_id,
     coalesce(current_setting('tidemark.encrypted', true), 'FALSE')::ss.nvarchar(40) AS encrypt_option,
     'TCP'::ss.nvarchar(40) AS net_transport, 'SQL'::ss.nvarchar(40) AS auth_scheme;

@@ -46,6 +46,8 @@ WITHOUT_PARENTHESES = {
     "system_user": "ss.suser_sname()",
     "current_user": "ss.user_name()",
 }
+# Asked once for a statement.
+ONCE = frozenset({"object_id", "schema_id", "db_id"})
 # What a function of schema sys gives, where Postgres forgets the size.
 SIZED = {
     "fn_cdc_get_max_lsn": 'ss."binary"(10)', "fn_cdc_get_min_lsn": 'ss."binary"(10)',

@@ -374,7 +374,7 @@ class Translator:
     def _cast(self, value: exp.Expr, kind: exp.Expr, style: exp.Expr | None, *, safe: bool = False) -> exp.Expr:
         if safe:
             raise unknown("TRY_CONVERT")
-        type_, text = kind.args["kind"], exp.Cast
+        type_ = kind.args["kind"]
         is_text = type_.removeprefix("ss.").split("(")[0].strip('"') in functions.TEXTS
         known = self._columns.get(id(value))
         if is_text and known is not None and known.kind in ("datetime2", "time", "datetimeoffset") and style is None:
@@ -386,7 +386,7 @@ class Translator:
             value = exp.Anonymous(this="ss.style", expressions=arguments)
         elif style is not None and type_.startswith(("ss.varbinary", 'ss."varbinary"', 'ss."binary"')):
             value = exp.Anonymous(this="ss.unhex", expressions=[value.copy(), style.copy()])
-        return text(this=value.copy(), to=exp.DataType(this=exp.DType.USERDEFINED, kind=type_))
+        return exp.Cast(this=value.copy(), to=exp.DataType(this=exp.DType.USERDEFINED, kind=type_))
 
     def _function(self, call: exp.Anonymous) -> None:
         name = call.name.lower()
@@ -402,8 +402,8 @@ class Translator:
         if mapped is None:
             raise Refusal(195, f"The emulator does not know the function '{call.name}'.", 15)
         call.set("this", mapped)
-
-    # Shapes
+        if name in functions.ONCE and call.find_ancestor(exp.Select) and not call.find(exp.Column):
+            call.replace(exp.Subquery(this=exp.Select(expressions=[call.copy()])))  # else Postgres asks for each row
 
     def _insert(self, tree: exp.Insert, writes: TableName | None, identity_insert: str) -> None:
         assert writes is not None
