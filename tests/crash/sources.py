@@ -39,17 +39,17 @@ class SourceUnderTest(ABC):
     """A server, and a history's part of it, by the history's name: its tables lie in `TableId.database` of that name.
 
     dialect   of its histories; `version` is the server's major version where that matters to them
+    moves_are_updates   the log tells an UPDATE of a key as one event, not as DELETE and INSERT
     kind      of the connection in Tidemark
     errors    what its client library raises
     tls_off   how a connection is told to use no TLS
-    moves_are_updates   the log tells an UPDATE of a key as one event, not as DELETE and INSERT
     """
 
+    moves_are_updates: ClassVar[bool] = True
     dialect: ClassVar[Dialect]
     kind: ClassVar[str] = "mysql"
     errors: ClassVar[tuple[type[Exception], ...]] = (pymysql.MySQLError,)
     tls_off: ClassVar[str] = "disabled"
-    moves_are_updates: ClassVar[bool] = True
     version: int | None = None
     server: Any
 
@@ -299,10 +299,10 @@ class SqlServer(SourceUnderTest):
     name, which is the default one of the login that writes.
     """
 
+    moves_are_updates = False
     dialect = "sqlserver"
     kind = "sqlserver"
     tls_off = "disabled"
-    moves_are_updates = False
     PASSWORD = "Writer-1234"
 
     def __init__(self, folder: Path, version: str = "", *, caseless: bool = False) -> None:
