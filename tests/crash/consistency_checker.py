@@ -163,7 +163,10 @@ class Writer:
         amount = self._rows.pop(one)[1]
         self._versions[key] += 1
         self._rows[key] = (self._versions[key], amount, t)
-        self.made[KEYED].updates += 1
+        moved = 1 if self._source.moves_are_updates else 0
+        self.made[KEYED].updates += moved
+        self.made[KEYED].deletes += 1 - moved
+        self.made[KEYED].inserts += 1 - moved
         return [f"UPDATE {KEYED} SET id = {key}, v = {self._versions[key]}, stamp = {t} WHERE id = {one}"]
 
     def _again(self, t: int) -> list[str]:

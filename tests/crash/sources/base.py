@@ -27,6 +27,7 @@ class SourceUnderTest(ABC):
     kind      of the connection in Tidemark
     errors    what its client library raises
     tls_off   how a connection is told to use no TLS
+    moves_are_updates   the log tells an UPDATE of a key as one event, not as DELETE and INSERT
     locks_python   its client library keeps Python's lock while it waits for some rows
     """
 
@@ -34,6 +35,7 @@ class SourceUnderTest(ABC):
     kind: ClassVar[str] = "mysql"
     errors: ClassVar[tuple[type[Exception], ...]] = (pymysql.MySQLError,)
     tls_off: ClassVar[str] = "disabled"
+    moves_are_updates: ClassVar[bool] = True
     locks_python: ClassVar[bool] = False
     version: int | None = None
     server: Any

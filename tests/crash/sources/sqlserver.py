@@ -19,6 +19,7 @@ class SqlServer(SourceUnderTest):
     kind = "sqlserver"
     tls_off = "disabled"
     locks_python = True
+    moves_are_updates = False
     PASSWORD = "Writer-1234"
 
     def __init__(self, folder: Path, version: str = "", *, caseless: bool = False) -> None:
