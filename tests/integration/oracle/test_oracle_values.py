@@ -23,6 +23,16 @@ def test_numbers_are_rounded_to_their_scale_and_refused_beyond_their_precision(s
     assert schema.one("SELECT TO_CHAR(0.5) || TO_CHAR(-0.25) || TO_CHAR(100) FROM dual") == ".5-.25100"
 
 
+def test_rows_that_were_there_get_the_default_of_a_new_column_in_its_form(schema: Schema) -> None:
+    schema.run("CREATE TABLE t (id NUMBER)")
+    schema.run("INSERT INTO t VALUES (1)")
+    schema.run("ALTER TABLE t ADD (a TIMESTAMP(3) DEFAULT TIMESTAMP '2024-01-01 00:00:00.123456789')")
+    schema.run("ALTER TABLE t ADD (b NUMBER(9, 2) DEFAULT 1.239, c CHAR(3) DEFAULT 'a')")
+    schema.run("INSERT INTO t (id) VALUES (2)")
+    told = "SELECT DISTINCT TO_CHAR(a, 'SS.FF9'), TO_CHAR(b), c || '.' FROM t"
+    assert schema.run(told) == [("00.123000000", "1.24", "a  .")]
+
+
 def test_an_empty_text_is_null_and_null_concatenated_is_nothing(schema: Schema) -> None:
     schema.run("CREATE TABLE t (v VARCHAR2(10), n VARCHAR2(10) NOT NULL)")
     schema.run("INSERT INTO t VALUES ('', 'x')")

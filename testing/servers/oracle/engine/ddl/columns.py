@@ -13,7 +13,7 @@ from testing.servers.oracle.engine.ddl.types import kind_of
 from testing.servers.oracle.engine.ddl.words import Words
 from testing.servers.oracle.engine.errors import OracleError, unsupported
 from testing.servers.oracle.engine.kinds import LOBS, LONGS, Kind
-from testing.servers.oracle.engine.log.changes import created, triggers
+from testing.servers.oracle.engine.log.changes import created, fitted, triggers
 from testing.servers.oracle.engine.sql.dialect import parsed
 from testing.servers.oracle.engine.sql.expressions import Relation, Scope
 
@@ -135,7 +135,7 @@ class Columns:
 
     def _constant(self, text: str, kind: Kind) -> str:
         tree, _ = parsed(f"SELECT {text} FROM dual")
-        return self._all.session.queries().expressions.assigned(tree.expressions[0], Scope(), kind)
+        return fitted(self._all.session.queries().expressions.assigned(tree.expressions[0], Scope(), kind), kind)
 
     # Constraints
 

@@ -80,6 +80,24 @@ def _checks(table: Table, column: Column) -> Iterator[str]:
         yield f"{value} := {value} + 0;"  # there is no negative zero
 
 
+def fitted(sql: str, kind: Kind) -> str:
+    """A default in its column's form: rows that were there get it without a trigger."""
+    made = f"({sql})"
+    if kind.name == "NUMBER" and (kind.precision or kind.scale is not None):
+        made = f"round({made}::numeric, {kind.scale or 0})"
+    elif kind.name in ("TIMESTAMP", LOCAL):
+        made = f"ora.ts_round({made}, {kind.scale})"
+    elif kind.name == ZONED:
+        stamp, zone = (f"split_part({made}, '|', {part})" for part in (1, 2))
+        made = f"ora.ts_round({stamp}, {kind.scale}) || '|' || {zone}"
+    elif kind.name == SECONDS:
+        made = f"round({made}::numeric, {(kind.scale or 0) - NANOSECONDS})"
+    elif kind.name in ("CHAR", "NCHAR"):
+        text, measure = f"rtrim({made}::text)", "length" if kind.by_char else "octet_length"
+        made = f"rpad({text}, length({text}) + greatest(0, {kind.length} - {measure}({text})))::bpchar"
+    return made
+
+
 def _sized(table: Table, column: Column, value: str) -> Iterator[str]:
     """An empty value is NULL; CHAR is padded."""
     kind = column.kind
