@@ -52,9 +52,10 @@ class SqlServer(SourceUnderTest):
         self.execute(f"DROP DATABASE [{name}]", f"DROP LOGIN [{name}]")
 
     def tables(self, name: str) -> set[str]:
+        """In lower case, which Tidemark's names are: the database compares them without."""
         with closing(self.connect(name)) as connection, connection.cursor() as cursor:
             cursor.execute(f"SELECT name FROM sys.tables WHERE schema_id = SCHEMA_ID('{name}')")
-            return {row[0] for row in cursor.fetchall()}
+            return {row[0].lower() for row in cursor.fetchall()}
 
     def restore_data(self) -> None:
         """As RESTORE DATABASE does it."""
@@ -72,7 +73,7 @@ class SqlServer(SourceUnderTest):
                 " 'image')) AND NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = t.object_id AND"
                 " i.is_unique = 1)"
             )
-            return {row[0] for row in cursor.fetchall()}
+            return {row[0].lower() for row in cursor.fetchall()}
 
     def one_of(self, verb: str, table: str, where: str) -> str:
         del table
