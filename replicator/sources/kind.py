@@ -31,6 +31,12 @@ def as_written(column: Column, text: str) -> str:
     return text
 
 
+def padded(column: Column, text: str, *names: str) -> str:
+    """With blanks up to the size of a type of these names, such as CHAR(n); as it is for other types."""
+    name, _, size = column.source_type.removesuffix(")").partition("(")
+    return text.ljust(int(size)) if name in names and size.isdigit() else text
+
+
 @dataclass(frozen=True)
 class SourceKind:
     """A plugin: how to open it, how to read its offsets back, what its form asks for, where its guide is.

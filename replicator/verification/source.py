@@ -67,6 +67,27 @@ class SourceTable:
         return replace(self, columns=kept)
 
 
+KEYS_AT_ONCE = 200
+
+
+def keys_where(
+    pair: TablePair, table: SourceTable, keys: Sequence[Row], equal: Callable[[Cell, NamedColumn, CellRule], str]
+) -> Iterator[str]:
+    """WHERE clauses for the rows under these keys, a few hundred a clause; a key with NULL is none.
+
+    `equal`: the comparison of a column with a cell, in the source's SQL.
+    """
+    columns = [next(one for one in table.columns if one[0].name == name) for name in pair.key]
+    for start in range(0, len(keys), KEYS_AT_ONCE):
+        wanted = [
+            " AND ".join(equal(cell, *one) for cell, one in zip(key, columns, strict=True))
+            for key in keys[start : start + KEYS_AT_ONCE]
+            if None not in key
+        ]
+        if wanted:
+            yield f" WHERE ({') OR ('.join(wanted)})"
+
+
 class SourceReader(Protocol):
     """A connection to a source.  What its server says, it raises as errors of `replicator.errors`, inside `reading`."""
 

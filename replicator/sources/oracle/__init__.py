@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column
-from replicator.sources.kind import SourceKind, read_guide
+from replicator.sources.kind import SourceKind, padded, read_guide
 from replicator.sources.oracle.config import FORM, OracleConfig
 from replicator.sources.oracle.dialect import ORACLE
 from replicator.sources.oracle.offset import parse_offset
-from replicator.sources.shared.dataset_names import server_dataset
+from replicator.sources.shared.dataset_names import dataset_within
 from replicator.sources.shared.date_policy import ZERO_DATES
 
 if TYPE_CHECKING:
@@ -46,15 +46,13 @@ def _type_document() -> str:
 
 def _lineage(config: Mapping[str, Any], table: TableId) -> tuple[str, str]:
     """`oracle://host:port` and `service.schema.table`."""
-    namespace, name = server_dataset("oracle", config, table)
-    above = config.get("pdb") or config.get("service") or config.get("sid")
-    return namespace, f"{above}.{name}" if above else name
+    above = config.get("pdb") or config.get("service") or config.get("sid") or ""
+    return dataset_within("oracle", str(above), config, table)
 
 
 def _key_text(column: Column, text: str) -> str:
     """CHAR(n) with blanks."""
-    kind, _, size = column.source_type.rstrip(")").partition("(")
-    return text.ljust(int(size)) if kind in {"CHAR", "NCHAR"} and size.isdigit() else text
+    return padded(column, text, "CHAR", "NCHAR")
 
 
 def _address(config: Mapping[str, Any]) -> str:

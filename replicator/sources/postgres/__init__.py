@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column
-from replicator.sources.kind import SourceKind, read_guide
+from replicator.sources.kind import SourceKind, padded, read_guide
 from replicator.sources.postgres.config import FORM, PostgresConfig
 from replicator.sources.postgres.dialect import POSTGRES
 from replicator.sources.postgres.offset import parse_offset
-from replicator.sources.shared.dataset_names import server_dataset
+from replicator.sources.shared.dataset_names import dataset_within
 from replicator.sources.shared.date_policy import ZERO_DATES
 
 if TYPE_CHECKING:
@@ -47,16 +47,14 @@ def _type_document() -> str:
 
 def _lineage(config: Mapping[str, Any], table: TableId) -> tuple[str, str]:
     """`postgres://host:port` and `database.schema.table`."""
-    namespace, name = server_dataset("postgres", config, table)
-    return namespace, f"{config['database']}.{name}" if config.get("database") else name
+    return dataset_within("postgres", str(config.get("database") or ""), config, table)
 
 
 def _key_text(column: Column, text: str) -> str:
     """UUIDs in small letters, character(n) with blanks."""
     if column.source_type == "uuid":
         return text.strip().lower()
-    size = column.source_type.removeprefix("character(").removesuffix(")")
-    return text.ljust(int(size)) if column.source_type.startswith("character(") and size.isdigit() else text
+    return padded(column, text, "character")
 
 
 KIND = SourceKind(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 from replicator.model.schema import TableSchema
 from replicator.sources.base import KeyRange
@@ -18,6 +19,7 @@ class KeyRanges(ABC):
     """Of one table.  Key values are literals of the dialect, columns of the key are told by their place in it."""
 
     dialect: Dialect
+    everything: ClassVar[str] = "TRUE"  # a condition that every row fulfils
 
     def __init__(self, schema: TableSchema) -> None:
         self.schema = schema
@@ -59,7 +61,7 @@ class KeyRanges(ABC):
             conditions.append(f"({self._among(rows.keys)})")
         if rows.condition:
             conditions.append(f"({condition_sql(rows.condition, self.schema, self.dialect)})")
-        return " AND ".join(conditions) or "TRUE"
+        return " AND ".join(conditions) or self.everything
 
     def within(self, bounds: KeyRange) -> str:
         """The rows of a range, lexicographic, in a form that is a condition on the index."""
@@ -69,7 +71,7 @@ class KeyRanges(ABC):
             conditions.append(self._beyond(bounds.lower, ">", ">"))
         if bounds.upper is not None:
             conditions.append(self._beyond(bounds.upper, "<", "<="))
-        return " AND ".join(conditions) or "TRUE"
+        return " AND ".join(conditions) or self.everything
 
     def _beyond(self, values: Sequence[str], sign: str, last_sign: str) -> str:
         """(a > x) OR (a = x AND b > y) OR …; the last column is compared by `last_sign`."""

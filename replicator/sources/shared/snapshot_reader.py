@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
 
 from replicator.errors import TableDisappeared, TableError, TidemarkError
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
-from replicator.sources.base import KeyRange, ReadOptions
+from replicator.sources.base import Chunk, KeyRange, ReadOptions
+from replicator.sources.shared.conditions import watched
+from replicator.sources.shared.descriptions import Description, schemas
 from replicator.sources.shared.source import Closable
-
-
-class Description(Protocol):
-    """A table as its catalog has it."""
-
-    @property
-    def schema(self) -> TableSchema:
-        """As it is replicated."""
-
 
 D = TypeVar("D", bound=Description)
 C = TypeVar("C", bound=Closable)
@@ -65,7 +59,7 @@ class SqlSnapshotReader(ABC, Generic[D, C]):
         """In a few statements for all of them; the next `end_key` of each goes by what was found."""
         found = self._details(tables)
         self._described = {table: one for table, one in found.items() if not isinstance(one, TableError)}
-        return {table: one if isinstance(one, TableError) else one.schema for table, one in found.items()}
+        return schemas(found)
 
     def end_key(self, table: TableId, condition: str = "") -> tuple[str, ...] | None:
         """The greatest key now.  None where there is no such row, or the key has no bounds: then it is one chunk."""
@@ -82,6 +76,10 @@ class SqlSnapshotReader(ABC, Generic[D, C]):
         description = self._known.get(table) or self._describe(table)
         found = self._first_key(description, KeyRange(after, end, condition=condition), "ASC", max(rows, 1) - 1)
         return self._read_key(description, found[0]) if found else end
+
+    def _as_asked(self, chunk: Chunk, table: TableId, bounds: KeyRange) -> Chunk:
+        """Of rows that somebody asked for, what is wrong with them is told as that person's fault."""
+        return replace(chunk, batches=watched(chunk.batches, table, asked=bounds.asked)) if bounds.asked else chunk
 
     def _details(self, tables: Sequence[TableId]) -> Mapping[TableId, D | TableError]:
         connection = self._connection()

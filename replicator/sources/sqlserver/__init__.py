@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column
-from replicator.sources.kind import SourceKind, read_guide
-from replicator.sources.shared.dataset_names import server_dataset
+from replicator.sources.kind import SourceKind, padded, read_guide
+from replicator.sources.shared.dataset_names import dataset_within
 from replicator.sources.sqlserver.config import FORM, SqlServerConfig
 from replicator.sources.sqlserver.dialect import TSQL
 from replicator.sources.sqlserver.offset import parse_offset
@@ -45,16 +45,14 @@ def _type_document() -> str:
 
 def _lineage(config: Mapping[str, Any], table: TableId) -> tuple[str, str]:
     """`mssql://host:port` and `database.schema.table`."""
-    namespace, name = server_dataset("mssql", config, table)
-    return namespace, f"{config['database']}.{name}" if config.get("database") else name
+    return dataset_within("mssql", str(config.get("database") or ""), config, table)
 
 
 def _key_text(column: Column, text: str) -> str:
     """The server shows a uniqueidentifier in capitals, and pads char(n) with blanks."""
     if column.source_type == "uniqueidentifier":
         return text.strip().upper()
-    name, _, size = column.source_type.partition("(")
-    return text.ljust(int(size[:-1])) if name in {"char", "nchar"} and size[:-1].isdigit() else text
+    return padded(column, text, "char", "nchar")
 
 
 PROOF = (

@@ -14,11 +14,10 @@ from replicator.errors import SourceError, SourceUnreachable, TableDisappeared, 
 from replicator.verification.cells import Cell, CellRule, show
 from replicator.verification.model import TablePair
 from replicator.verification.oracle.rules import CONVERT, OracleColumn, rule
-from replicator.verification.source import Row, SourceTable
+from replicator.verification.source import Row, SourceTable, keys_where
 
 DEFAULT_PORT = 1521
 BATCH_ROWS = 2_000
-KEYS_AT_ONCE = 200
 CATALOG = TablePair("SYS", "ALL_TABLES", "", "")
 SESSION = "ALTER SESSION SET NLS_NUMERIC_CHARACTERS = '.,' NLS_SORT = BINARY NLS_COMP = BINARY TIME_ZONE = '+00:00'"
 TABLES = (
@@ -103,18 +102,8 @@ class OracleReader:
 
     def read_keys(self, pair: TablePair, table: SourceTable, keys: Sequence[Row]) -> Iterator[list[Row]]:
         """The rows that the source holds now under these keys (a few hundred at a time)."""
-        columns = [next(c for c in table.columns if c[0].name == name) for name in pair.key]
-        for start in range(0, len(keys), KEYS_AT_ONCE):
-            wanted = [
-                " AND ".join(
-                    f"{quote(column.name)} = {written(cell, how)}"
-                    for cell, (column, how) in zip(key, columns, strict=True)
-                )
-                for key in keys[start : start + KEYS_AT_ONCE]
-                if None not in key
-            ]
-            if wanted:
-                yield from self.read(pair, table, f" WHERE ({') OR ('.join(wanted)})")
+        for where in keys_where(pair, table, keys, lambda c, column, how: f"{quote(column.name)} = {written(c, how)}"):
+            yield from self.read(pair, table, where)
 
     def close(self) -> None:
         """The connection, too."""

@@ -10,12 +10,11 @@ from replicator.addresses import resolved
 from replicator.errors import ConfigurationError, SourceError, SourceUnreachable, TableDisappeared, UnsupportedType
 from replicator.verification.cells import Cell, CellRule, Cells, show
 from replicator.verification.model import TablePair
-from replicator.verification.source import NamedColumn, Row, SourceTable
+from replicator.verification.source import NamedColumn, Row, SourceTable, keys_where
 from replicator.verification.sqlserver.rules import CONVERT, SqlServerColumn, rule
 
 DEFAULT_PORT, CONNECT_SECONDS = 1433, 30
 START_ROWS, BATCH_ROWS, BATCH_BYTES = 100, 10_000, 32 * 1024 * 1024  # at a time: wide rows fit, too (invariant 9)
-KEYS_AT_ONCE = 200
 SESSION = "SET LANGUAGE us_english; SET TEXTSIZE 2147483647; SET ROWCOUNT 0; SET LOCK_TIMEOUT 10000"
 SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL SNAPSHOT"
 DATABASE = "SELECT snapshot_isolation_state, collation_name FROM sys.databases WHERE database_id = DB_ID()"
@@ -116,18 +115,12 @@ class SqlServerReader:
 
     def read_keys(self, pair: TablePair, table: SourceTable, keys: Sequence[Row]) -> Iterator[list[Row]]:
         """The rows that the source holds now under these keys (a few hundred at a time), and those it calls equal."""
-        columns = [next(c for c in table.columns if c[0].name == name) for name in pair.key]
-        for start in range(0, len(keys), KEYS_AT_ONCE):
-            wanted = [
-                " AND ".join(
-                    f"{quote(column.name)} = {literal(cell, column, how)}"
-                    for cell, (column, how) in zip(key, columns, strict=True)
-                )
-                for key in keys[start : start + KEYS_AT_ONCE]
-                if None not in key
-            ]
-            if wanted:
-                yield from self.read(pair, table, f" WHERE ({') OR ('.join(wanted)})")
+
+        def equal(cell: Cell, column: NamedColumn, how: CellRule) -> str:
+            return f"{quote(column.name)} = {literal(cell, column, how)}"
+
+        for where in keys_where(pair, table, keys, equal):
+            yield from self.read(pair, table, where)
 
     def close(self) -> None:
         """The connection, too."""

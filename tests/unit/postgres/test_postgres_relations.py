@@ -11,7 +11,8 @@ from replicator.model.schema import Column, TableSchema
 from replicator.model.table_set import TableSet
 from replicator.model.types import INT
 from replicator.sources.postgres.catalog.attributes import ColumnFingerprint, Identity, TableDescription
-from replicator.sources.postgres.stream.relations import RelationChange, Relations
+from replicator.sources.postgres.stream.relations import Relations
+from replicator.sources.shared.table_change import TableChange
 
 A, B = TableId("shop", "a"), TableId("shop", "b")
 
@@ -32,7 +33,7 @@ def relations(*schemas: TableSchema) -> Relations:
 
 def steps(outcomes: Any) -> list[tuple[Ddl, TableId]]:
     found = list(outcomes)
-    assert all(isinstance(one, RelationChange) for one in found)
+    assert all(isinstance(one, TableChange) for one in found)
     return [(one.operation, one.table) for one in found]
 
 

@@ -41,6 +41,7 @@ from replicator.sources.mysql.ddl.tokenizer import tokenize
 from replicator.sources.mysql.names import columns_left_out, lowered, names_of
 from replicator.sources.mysql.types import BYTES, LABELS, ColumnDefinition, check_format, column_of
 from replicator.sources.shared.conditions import users_fault
+from replicator.sources.shared.descriptions import schemas
 
 SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 # Sequences and views are no tables; a system-versioned table is one, but its log holds history rows as well.
@@ -167,10 +168,7 @@ class MySqlCatalog:
 
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
         """Present schemas; tables that do not exist are absent; an error where a table cannot be replicated."""
-        return {
-            table: found if isinstance(found, TableError) else found.schema
-            for table, found in self.details(tables).items()
-        }
+        return schemas(self.details(tables))
 
     def details(self, tables: Sequence[TableId]) -> dict[TableId, TableDescription | TableError]:
         """As `describe`, with all that reading takes.

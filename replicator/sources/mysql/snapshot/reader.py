@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +21,7 @@ from replicator.sources.mysql.connection import Connection, cancel, connect, quo
 from replicator.sources.mysql.snapshot.result_stream import ResultStream, read_rows
 from replicator.sources.mysql.snapshot.text_values import RowConverter, select_expression
 from replicator.sources.mysql.watermark import WatermarkTable
-from replicator.sources.shared.conditions import users_fault, watched
+from replicator.sources.shared.conditions import users_fault
 from replicator.sources.shared.date_policy import date_policy
 from replicator.sources.shared.snapshot_reader import SqlSnapshotReader
 
@@ -86,7 +85,7 @@ class MySqlSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
         where = "" if bounds == KeyRange() else f" WHERE {MySqlKeyRanges(description).selected(bounds)}"
         with users_fault(table, asked=bounds.asked):
             chunk = self._chunk(description, source + where)
-        return replace(chunk, batches=watched(chunk.batches, table, asked=bounds.asked)) if bounds.asked else chunk
+        return self._as_asked(chunk, table, bounds)
 
     def read_table(self, table: TableId, opened: str) -> Chunk:
         """For a table without key: all its rows as of one moment; writes the mark `opened` right after that moment.

@@ -18,6 +18,7 @@ from replicator.sources.oracle.connection import Connection, execute, read_rows
 from replicator.sources.oracle.dialect import literal, quoted
 from replicator.sources.oracle.types import Definition, column_of, value_type
 from replicator.sources.shared.conditions import users_fault
+from replicator.sources.shared.descriptions import schemas
 
 LOOKUPS = 200  # tables in one query
 _BLOCK = 8192  # bytes, as most databases have them: sizes are estimates
@@ -98,10 +99,7 @@ class OracleCatalog:
 
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
         """Present schemas; tables that do not exist are absent; an error where a table cannot be replicated."""
-        return {
-            table: found if isinstance(found, TableError) else found.schema
-            for table, found in self.details(tables).items()
-        }
+        return schemas(self.details(tables))
 
     def details(self, tables: Sequence[TableId]) -> dict[TableId, TableDescription | TableError]:
         """As `describe`, with all that reading takes."""

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
-from replicator.sources.base import KeyRange
 from replicator.sources.oracle.catalog.table_description import TableDescription
 from replicator.sources.oracle.dialect import ORACLE, literal, quoted
 from replicator.sources.oracle.types import Definition, Form, ValueType
@@ -20,7 +19,6 @@ SECONDS = "SYYYY-MM-DD HH24:MI:SS"
 FRACTIONS = f"{SECONDS}.FF9"
 ZONED = f"{FRACTIONS} TZH:TZM"
 MAX_LIST = 1_000  # ORA-01795
-_ALL = "1 = 1"
 _MOMENTS = (Form.MOMENT, Form.FINE_MOMENT, Form.ZONED)
 
 
@@ -97,6 +95,7 @@ class OracleKeyRanges(KeyRanges):
     """Comparisons column by column: Oracle has none of rows with < and >."""
 
     dialect = ORACLE
+    everything = "1 = 1"  # there is no TRUE before 23ai
 
     def __init__(self, description: TableDescription) -> None:
         super().__init__(description.schema)
@@ -118,11 +117,6 @@ class OracleKeyRanges(KeyRanges):
         """A list has at most MAX_LIST members."""
         lists = (values[at : at + MAX_LIST] for at in range(0, len(values), MAX_LIST))
         return " OR ".join(f"{self.column(0)} IN ({', '.join(some)})" for some in lists)
-
-    def selected(self, rows: KeyRange) -> str:
-        """There is no TRUE before 23ai."""
-        found = super().selected(rows)
-        return _ALL if found == "TRUE" else found
 
 
 def select_key(description: TableDescription) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +29,7 @@ from replicator.sources.oracle.rows import redo_kernel as r
 from replicator.sources.oracle.rows.columns import ColumnArrays, is_local, printed_cells
 from replicator.sources.oracle.types import Form, ValueType
 from replicator.sources.oracle.watermark import WatermarkTable
-from replicator.sources.shared.conditions import users_fault, watched
+from replicator.sources.shared.conditions import users_fault
 from replicator.sources.shared.date_policy import date_policy
 from replicator.sources.shared.snapshot_reader import SqlSnapshotReader
 
@@ -107,7 +106,7 @@ class OracleSnapshotReader(SqlSnapshotReader[TableDescription, Any]):
         scn, description = self._open(table)
         with users_fault(table, asked=bounds.asked):
             chunk = self._chunk(description, scn, OracleKeyRanges(description).selected(bounds))
-        return replace(chunk, batches=watched(chunk.batches, table, asked=bounds.asked)) if bounds.asked else chunk
+        return self._as_asked(chunk, table, bounds)
 
     def read_table(self, table: TableId, opened: str) -> Chunk:
         """For a table without key: all its rows as of one moment; writes the mark `opened` right after that moment."""

@@ -29,6 +29,7 @@ from replicator.sources.postgres.catalog.table_description import (
 from replicator.sources.postgres.catalog.type_resolution import Types
 from replicator.sources.postgres.connection import Connection, kept_open, literal, quoted, read_rows, server_version
 from replicator.sources.shared.conditions import users_fault
+from replicator.sources.shared.descriptions import schemas
 
 OWN_SCHEMA = "tidemark"  # where 13's marks are, and the functions of the event trigger
 GENERATED_LOGGED = 180000
@@ -180,10 +181,7 @@ class PostgresCatalog:
 
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
         """Present schemas; tables that do not exist are absent; an error where a table cannot be replicated."""
-        return {
-            table: found if isinstance(found, TableError) else found.schema
-            for table, found in self.details(tables).items()
-        }
+        return schemas(self.details(tables))
 
     def details(self, tables: Sequence[TableId]) -> dict[TableId, TableDescription | TableError]:
         """As `describe`, with all that reading takes."""

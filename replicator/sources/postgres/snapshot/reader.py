@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import psycopg2
@@ -37,7 +36,7 @@ from replicator.sources.postgres.rows.tuples import BINARY, TEXT
 from replicator.sources.postgres.snapshot.copy_rows import CopyRows
 from replicator.sources.postgres.stream.slot import check_published
 from replicator.sources.postgres.watermark import write_mark
-from replicator.sources.shared.conditions import users_fault, watched
+from replicator.sources.shared.conditions import users_fault
 from replicator.sources.shared.date_policy import date_policy
 from replicator.sources.shared.snapshot_reader import SqlSnapshotReader
 
@@ -102,7 +101,7 @@ class PostgresSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
         evidence, description = self._open(table, bounded=bounds.bounded)
         with users_fault(table, asked=bounds.asked):
             chunk = self._chunk(description, evidence, PostgresKeyRanges(description).selected(bounds))
-        return replace(chunk, batches=watched(chunk.batches, table, asked=bounds.asked)) if bounds.asked else chunk
+        return self._as_asked(chunk, table, bounds)
 
     def read_table(self, table: TableId, opened: str) -> Chunk:
         """For a table without key: all its rows as of one moment; writes the mark `opened` right after that moment."""

@@ -17,7 +17,6 @@ from replicator.model.change import (
     Ddl,
     LogMessage,
     Notice,
-    SchemaChange,
     Settled,
     TableFailed,
     UndecodableRows,
@@ -35,12 +34,13 @@ from replicator.sources.postgres.rows.columns import exact
 from replicator.sources.postgres.rows.row_messages import CommittedTransaction, Layout, TableRows
 from replicator.sources.postgres.stream.catalog_observer import CatalogSnapshot, Now
 from replicator.sources.postgres.stream.message_runs import KnownRelations, RowMessageRun
-from replicator.sources.postgres.stream.relations import Outcome, RelationChange, Relations
+from replicator.sources.postgres.stream.relations import Outcome, Relations
 from replicator.sources.postgres.stream.streamed_transactions import StreamedTransactions
 from replicator.sources.postgres.wire import messages as m
 from replicator.sources.postgres.wire.frame_kernel import END, LAST, RECORD, STAMP, TIME, XID
 from replicator.sources.postgres.xid_snapshot import InFlightTransactions, Snapshot
 from replicator.sources.shared.date_policy import date_policy
+from replicator.sources.shared.table_change import TableChange
 
 _ROWS = frozenset(b"IUD")
 _ANNOUNCING = frozenset(b"RYO")
@@ -405,7 +405,7 @@ class Decoder:
 
     def _tell(self, outcomes: Iterable[Outcome], at: float | None = None) -> None:
         for outcome in outcomes:
-            if isinstance(outcome, RelationChange):
+            if isinstance(outcome, TableChange):
                 self._change_schema(outcome, at)
             else:
                 self.fail(*outcome)
@@ -427,7 +427,7 @@ class Decoder:
         self._rows[name] = rows
         self._known = None
 
-    def _change_schema(self, step: RelationChange, at: float | None) -> None:
+    def _change_schema(self, step: TableChange, at: float | None) -> None:
         self.flush()
         self._failed.pop(step.new_table or step.table, None)
         if step.operation is Ddl.CREATE_TABLE:
@@ -437,20 +437,7 @@ class Decoder:
                 self.fail(step.table, error)
                 return
         stamp = self.transaction.commit_us if self.transaction else None if at is None else int(at * 1_000_000)
-        self.out.append(
-            SchemaChange(
-                ordinal=self._ordinal,
-                operation=step.operation,
-                table=step.table,
-                offset=self.offset(),
-                commit_ts=None if stamp is None else m.moment(stamp),
-                schema=step.schema,
-                new_table=step.new_table,
-                renamed_columns=step.renamed,
-                reload=step.reload,
-                statement=step.text,
-            )
-        )
+        self.out.append(step.at(self._ordinal, self.offset(), None if stamp is None else m.moment(stamp)))
         self._ordinal += 1
         self._uncommitted = True
         self.repartitioned |= step.schema is not None and is_partitioned(step.schema)
@@ -463,7 +450,7 @@ class Decoder:
         for oid in oids:
             table = self.relations.table(oid)
             if table is not None and not self._skipping:
-                self._change_schema(RelationChange(Ddl.TRUNCATE_TABLE, table, text=f"TRUNCATE {table}"), None)
+                self._change_schema(TableChange(Ddl.TRUNCATE_TABLE, table, text=f"TRUNCATE {table}"), None)
 
     def fail(self, table: TableId, error: TableError) -> None:
         """The table is passed over from here on (invariant 7).  What a description says once more is told once."""

@@ -9,7 +9,7 @@ the place that the log had reached when it was taken.  What neither explains is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from replicator.errors import TableError, UnsupportedDdl
 from replicator.model.change import Ddl
@@ -32,24 +32,12 @@ from replicator.sources.postgres.ddl.event_trigger import LoggedDefinition
 from replicator.sources.postgres.rows.row_messages import Layout
 from replicator.sources.postgres.types import column_of
 from replicator.sources.postgres.wire.messages import Relation, RelationColumn
+from replicator.sources.shared.table_change import TableChange
 
 Described = TableDescription | TableError
 
 
-@dataclass(frozen=True, slots=True)
-class RelationChange:
-    """What a `SchemaChange` says, but for its place in the log."""
-
-    operation: Ddl
-    table: TableId
-    schema: TableSchema | None = None
-    new_table: TableId | None = None
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    reload: bool = False
-    text: str = ""
-
-
-Outcome = RelationChange | tuple[TableId, TableError]
+Outcome = TableChange | tuple[TableId, TableError]
 
 
 class Relations:
@@ -180,7 +168,7 @@ class Relations:
         present = ColumnFingerprint.parse(self._known[table].identity) if table else None
         if table is not None and present is not None and (more := present.with_partition(relation.oid)) != present:
             self._known[table] = replace(self._known[table], identity=str(more))
-            yield RelationChange(Ddl.ALTER_TABLE, table, self._known[table])
+            yield TableChange(Ddl.ALTER_TABLE, table, self._known[table])
 
     def seen(self, descriptions: Mapping[int, Described], present: Mapping[int, TableId]) -> Iterator[Outcome]:
         """An observation of the catalog: `present` names all tables of the selection, `descriptions` are of those that
@@ -232,14 +220,14 @@ class Relations:
                 taken[present[oid]] = oid
         return ordered
 
-    def _left(self, oid: int) -> Iterator[RelationChange]:
+    def _left(self, oid: int) -> Iterator[TableChange]:
         table = self._names.pop(oid, None)
         if table is not None:
             yield self._gone(table)
 
-    def _gone(self, table: TableId) -> RelationChange:
+    def _gone(self, table: TableId) -> TableChange:
         del self._known[table]
-        return RelationChange(Ddl.DROP_TABLE, table, text=f"{table} no longer exists")
+        return TableChange(Ddl.DROP_TABLE, table, text=f"{table} no longer exists")
 
     def _become(self, schema: TableSchema, attributes: Mapping[str, Attribute]) -> Iterator[Outcome]:
         """From here on the relation has this name and this schema."""
@@ -264,15 +252,13 @@ class Relations:
                     before = None
         if before is None:
             self._keep(schema, now.oid)
-            yield RelationChange(
-                Ddl.CREATE_TABLE, table, schema, reload=True, text=f"{table} was added to the selection"
-            )
+            yield TableChange(Ddl.CREATE_TABLE, table, schema, reload=True, text=f"{table} was added to the selection")
             return
         old = self._known[before]
         if before != table:
             del self._known[before]
             renamed = replace(old, table=table)
-            yield RelationChange(Ddl.RENAME_TABLE, before, renamed, table, text=f"{before} is called {table} now")
+            yield TableChange(Ddl.RENAME_TABLE, before, renamed, table, text=f"{before} is called {table} now")
             old = renamed
         self._keep(schema, now.oid)
         yield from _altered(self._with_empty(old, now), schema, attributes)
@@ -367,7 +353,7 @@ def _consistent(identity: str, columns: Iterable[RelationColumn], described: Tab
     return identity == described.identity and [(c.name, c.type, c.typmod) for c in columns] == shown
 
 
-def _altered(old: TableSchema, new: TableSchema, attributes: Mapping[str, Attribute]) -> Iterator[RelationChange]:
+def _altered(old: TableSchema, new: TableSchema, attributes: Mapping[str, Attribute]) -> Iterator[TableChange]:
     before, now = ColumnFingerprint.parse(old.identity), ColumnFingerprint.parse(new.identity)
     rewritten = before is None or now is None or now.rewritten(before)
     numbers = {c.number: c.name for c in old.columns if c.number}
@@ -385,12 +371,12 @@ def _altered(old: TableSchema, new: TableSchema, attributes: Mapping[str, Attrib
         else "has another schema"
     )
     if differs or reload or rewritten or republished:
-        yield RelationChange(
+        yield TableChange(
             Ddl.ALTER_TABLE, new.table, new, renamed=renamed, reload=reload or rewritten or republished,
             text=f"{new.table} {said}",
         )  # fmt: skip
     elif not replace(old, table=new.table).same_as(new):
-        yield RelationChange(Ddl.ALTER_TABLE, new.table, new)  # only so that who reads on from here knows it again
+        yield TableChange(Ddl.ALTER_TABLE, new.table, new)  # only so that who reads on from here knows it again
 
 
 def _fills(column: Column, was: Column | None, attributes: Mapping[str, Attribute], width: int) -> bool:

@@ -16,6 +16,7 @@ from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
 from replicator.sources.base import DatabaseInfo, KeyRange, TableInfo
 from replicator.sources.shared.conditions import users_fault
+from replicator.sources.shared.descriptions import schemas
 from replicator.sources.sqlserver.catalog import catalog_sql as sql
 from replicator.sources.sqlserver.catalog.key_range_sql import SqlServerKeyRanges
 from replicator.sources.sqlserver.catalog.table_description import (
@@ -100,8 +101,7 @@ class SqlServerCatalog:
 
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
         """Present schemas; those that do not exist are absent."""
-        found = self.details(tables)
-        return {table: one if isinstance(one, TableError) else one.schema for table, one in found.items()}
+        return schemas(self.details(tables))
 
     def details(self, tables: Sequence[TableId]) -> dict[TableId, Described]:
         """In a few statements for all of them."""

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replicator.sources.base import KeyRange
 from replicator.sources.shared.key_ranges import KeyRanges
 from replicator.sources.sqlserver.catalog.table_description import TableDescription
 from replicator.sources.sqlserver.dialect import TSQL, literal, quoted
 from replicator.sources.sqlserver.types import BYTES, SINGLE_BYTE, TEMPORAL, ColumnDefinition
 
-_TRUE = "1 = 1"
 _WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
 _TEXTS = {
     "float": "CONVERT(varchar(40), {}, 3)",  # 17 digits
@@ -75,6 +73,7 @@ class SqlServerKeyRanges(KeyRanges):
     """Of one table."""
 
     dialect = TSQL
+    everything = "1 = 1"  # T-SQL has no TRUE
 
     def __init__(self, description: TableDescription) -> None:
         super().__init__(description.schema)
@@ -91,7 +90,3 @@ class SqlServerKeyRanges(KeyRanges):
     def given(self, place: int, text: str) -> str:
         """See `given_literal`."""
         return given_literal(self._definitions[place], text)
-
-    def selected(self, rows: KeyRange) -> str:
-        """T-SQL has no TRUE."""
-        return _TRUE if rows == KeyRange() else super().selected(rows)

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from replicator.errors import TableError
 from replicator.model.change import Ddl
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import widens
+from replicator.sources.shared.table_change import TableChange
 from replicator.sources.sqlserver.catalog.table_description import TableDescription
-
-
-@dataclass(frozen=True, slots=True)
-class TableChange:
-    """What a `SchemaChange` says, but for its place in the log."""
-
-    operation: Ddl
-    table: TableId
-    schema: TableSchema | None = None
-    new_table: TableId | None = None
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    reload: bool = False
-    text: str = ""
-
 
 Outcome = TableChange | TableError
 _WHOLE = ("tinyint", "smallint", "int", "bigint")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +11,7 @@ from replicator.errors import TableBusy, TableError, TableNotRead, TidemarkError
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
 from replicator.sources.base import Chunk, KeyRange, ReadOptions
-from replicator.sources.shared.conditions import users_fault, watched
+from replicator.sources.shared.conditions import users_fault
 from replicator.sources.shared.snapshot_reader import SqlSnapshotReader
 from replicator.sources.sqlserver.catalog.catalog import SqlServerCatalog
 from replicator.sources.sqlserver.catalog.key_range_sql import SqlServerKeyRanges, read_key, select_key
@@ -57,7 +56,7 @@ class SqlServerSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
         with users_fault(table, asked=bounds.asked):
             where = SqlServerKeyRanges(description).selected(bounds)
         chunk = self._chunk(description, f"{table_name(table)}{self._hint} WHERE {where}")
-        return replace(chunk, batches=watched(chunk.batches, table, asked=bounds.asked)) if bounds.asked else chunk
+        return self._as_asked(chunk, table, bounds)
 
     def read_table(self, table: TableId, opened: str) -> Chunk:
         """For a table without key.

@@ -12,17 +12,18 @@ import pyarrow.compute as pc
 
 from replicator.errors import LogCorrupt, SourceUnreachable, TableDisappeared, TableError
 from replicator.model import change as messages
-from replicator.model.change import HEARTBEAT, Heartbeat, LogMessage, Notice, SchemaChange, TableFailed, Watermark
+from replicator.model.change import HEARTBEAT, Heartbeat, LogMessage, Notice, TableFailed, Watermark
 from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
 from replicator.sources.base import LogReader, ReadOptions
+from replicator.sources.shared.table_change import TableChange
 from replicator.sources.sqlserver.catalog.catalog import SqlServerCatalog
 from replicator.sources.sqlserver.catalog.table_description import TableDescription
 from replicator.sources.sqlserver.config import SqlServerConfig
 from replicator.sources.sqlserver.connection import Connection, connect
-from replicator.sources.sqlserver.ddl.table_changes import Outcome, TableChange
+from replicator.sources.sqlserver.ddl.table_changes import Outcome
 from replicator.sources.sqlserver.offset import LSN_BYTES, CommitPoint, LsnOffset
 from replicator.sources.sqlserver.rows.change_rows import Framed, Transactions, change_batch, framed, sort_keys
 from replicator.sources.sqlserver.stream import capture_instances, log_status
@@ -255,26 +256,13 @@ class ChangeTableReader(LogReader):
         for outcome in outcomes:
             told = True
             if isinstance(outcome, TableChange):
-                yield self._schema_change(outcome)
+                change = outcome.at(self._ordinal, self._offset(), self._as_of)
+                self._ordinal += 1
+                yield change
             else:
                 yield TableFailed(self._table_of(outcome), outcome, self._offset())
         if told:
             yield messages.Commit(self._offset(), self._as_of)
-
-    def _schema_change(self, step: TableChange) -> SchemaChange:
-        number, self._ordinal = self._ordinal, self._ordinal + 1
-        return SchemaChange(
-            ordinal=number,
-            operation=step.operation,
-            table=step.table,
-            offset=self._offset(),
-            commit_ts=self._as_of,
-            schema=step.schema,
-            new_table=step.new_table,
-            renamed_columns=step.renamed,
-            reload=step.reload,
-            statement=step.text,
-        )
 
     def _table_of(self, error: TableError) -> TableId:
         database, _, name = str(error.table).partition(".")
