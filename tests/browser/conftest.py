@@ -13,7 +13,7 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, expect, sync_playwright
 
 from replicator.sources import registry
 from tests.browser.factories import PASSWORD, Installation, make_installation
@@ -86,6 +86,7 @@ class Windows:
         # Without a graphics card each frame of an animation is the processor's.
         context = self.browser.new_context(reduced_motion="reduce")
         context.set_default_timeout(60_000)  # the machine may do much beside
+        expect.set_options(timeout=60_000)
         page = context.new_page()
         self._rest(page)
         return page

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.conftest import LOOKS, Visitor
 from tests.browser.factories import Installation
@@ -95,9 +96,9 @@ def test_the_pointer_reads_too_and_leaves_no_trace(visit: Callable[..., Visitor]
     assert place is not None
     visitor.page.mouse.move(place["x"] + place["width"] / 2, place["y"] + 20)
     assert said(visitor, "backlog-rows")[0] != latest[0]
-    assert visitor.page.locator("[data-reading]").count() == 1
+    expect(visitor.page.locator("[data-reading]")).to_have_count(1)
     visitor.page.mouse.move(5, 5)
-    assert visitor.page.locator("[data-reading]").count() == 0
+    expect(visitor.page.locator("[data-reading]")).to_have_count(0)
     assert said(visitor, "backlog-rows")[0] == said(visitor, "lag")[0]
 
 
@@ -121,20 +122,20 @@ def test_live_figures_come_without_moving_what_is_read_and_pause_stops_them(
     assert said(visitor, "throughput")[:2] == [time, "777"]
     assert line.get_attribute("points") != drawn  # although it has the focus
     assert page.evaluate("document.activeElement.id") == "plot-throughput"
-    assert page.locator("[data-reading]").count() == 1
+    expect(page.locator("[data-reading]")).to_have_count(1)
 
     page.locator("#charts-pause").focus()
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Resume").wait_for()
     assert "at=" in page.url
-    assert page.locator("#charts-live[data-live]").count() == 0
+    expect(page.locator("#charts-live[data-live]")).to_have_count(0)
     MetricRow.objects.filter(replicator=busy(installation)).update(inserts=60 * 555)
     page.wait_for_timeout(6500)  # longer than a live look
-    assert page.locator("#twin-throughput", has_text="777").count() == 1
+    expect(page.locator("#twin-throughput", has_text="777")).to_have_count(1)
     page.keyboard.press("Enter")
     page.locator("#charts-pause", has_text="Pause").wait_for()
     page.locator("#twin-throughput", has_text="555").wait_for()
-    assert page.locator("#charts-live[data-live]").count() == 1
+    expect(page.locator("#charts-live[data-live]")).to_have_count(1)
     assert "at=" not in page.url
     assert visitor.complaints == []
 
@@ -151,12 +152,12 @@ def test_range_and_table_stand_in_the_address(visit: Callable[..., Visitor], ins
     assert f"table={table.pk}" in page.url
     assert "range=7d" in page.url
     page.reload()
-    assert page.locator("#range-7d[aria-current]").count() == 1
+    expect(page.locator("#range-7d[aria-current]")).to_have_count(1)
     assert page.input_value("#charts-table") == str(table.pk)
     page.click("#charts-between summary")
     page.fill("#charts-from", "2026-01-02T03:00")
     page.fill("#charts-to", "2026-01-02T09:00")
     page.click("#charts-between button")
     page.wait_for_url("**from=2026-01-02T03%3A00**")
-    assert page.get_by_text("No changes became queryable in this period.").is_visible()
+    expect(page.get_by_text("No changes became queryable in this period.")).to_be_visible()
     assert visitor.overflow() == 0

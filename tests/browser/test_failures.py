@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Route
+from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import LOOKS, Visitor
 from tests.browser.factories import Installation
@@ -28,7 +28,7 @@ def test_a_failing_table_is_found_and_skipped_by_keyboard(
     tab_to(page, "#failure-filters [name=code]")
     page.keyboard.type("unsupported charset")
     page.locator("#failures-live .failure").nth(1).wait_for(state="detached")
-    assert page.locator(".failure").count() == 1
+    expect(page.locator(".failure")).to_have_count(1)
     tab_to(page, f"#act-{failure.pk} > summary")
     page.keyboard.press("Enter")
     seen_well(visitor)
@@ -51,7 +51,7 @@ def test_a_count_leads_to_what_it_counts(visit: Callable[..., Visitor], installa
     visitor.go("/failures/")
     page.locator("#failure-counts a", has_text="target_conflict").click()
     page.locator("#failure-counts tr.chosen").wait_for()
-    assert page.locator(".failure").count() == 8
+    expect(page.locator(".failure")).to_have_count(8)
     assert page.input_value("[name=replicator]") == str(installation.replicators["shop to lakehouse"].pk)
     seen_well(visitor)
 
@@ -64,17 +64,17 @@ def test_an_unfolded_stack_stays_open_while_the_log_is_followed(
     page = visitor.page
     visitor.go(f"/replicators/{busy.pk}/logs/?level=error")
     more = page.locator(".log-more").last
-    assert not page.locator(".log-stack").last.is_visible()
+    expect(page.locator(".log-stack").last).not_to_be_visible()
     more.locator("summary").click()
     stack = page.locator(".log-more[open] .log-stack")
     assert "SparkArithmeticException" in stack.inner_text()
     LogLine.objects.create(replicator=busy, level="error", stage="snapshot", message="Another line")
     page.locator(".log-line", has_text="Another line").wait_for(timeout=8000)
-    assert stack.is_visible()
+    expect(stack).to_be_visible()
     seen_well(visitor)
     page.select_option("[name=stage]", "snapshot")
     page.locator(".log-line", has_text="does not fit").first.wait_for(state="detached")
-    assert page.locator(".log-line").count() == 1
+    expect(page.locator(".log-line")).to_have_count(1)
 
 
 def test_a_filter_is_not_undone_by_a_poll_that_was_slow(
@@ -105,14 +105,14 @@ def test_a_dead_letter_row_is_looked_at_and_discarded_by_keyboard(
     visitor = visit(width, scheme)
     page = visitor.page
     visitor.go(f"/replicators/{busy.pk}/dead-letters/")
-    assert page.locator(".failure").count() == 3
+    expect(page.locator(".failure")).to_have_count(3)
     tab_to(page, f"#bytes-{row.pk} > summary")
     page.keyboard.press("Enter")
     shown = page.locator(f"#bytes-{row.pk} pre")
     assert shown.inner_text().startswith("0000  00 11 22 00 00 20 61 20 72 65 76 69 65 77 20 ff")
     with page.expect_response(lambda answer: "/dead-letters/" in answer.url, timeout=8000):
         pass
-    assert shown.is_visible()
+    expect(shown).to_be_visible()
     seen_well(visitor)
     tab_to(page, f"#act-{row.pk} > summary")
     page.keyboard.press("Enter")
@@ -125,7 +125,7 @@ def test_a_dead_letter_row_is_looked_at_and_discarded_by_keyboard(
     assert (row.resolution, row.resolved_by) == ("discarded", installation.user)
     page.select_option("#dead-letter-filters [name=state]", "over")
     page.locator(f"#dead-letter-{row.pk}", has_text="discarded").wait_for(timeout=10_000)
-    assert page.locator(".failure").count() == 2
+    expect(page.locator(".failure")).to_have_count(2)
     seen_well(visitor)
 
 
@@ -136,12 +136,12 @@ def test_the_timeline_is_filtered(visit: Callable[..., Visitor], installation: I
     visitor.go(f"/replicators/{busy.pk}/activity/")
     page.select_option("[name=group]", "failovers")
     page.locator(".timeline li", has_text="Created from").wait_for(state="detached")
-    assert page.locator(".timeline li").count() == 1
+    expect(page.locator(".timeline li")).to_have_count(1)
     page.select_option("[name=group]", "ddl")
     page.locator(".timeline li", has_text="TRUNCATE").wait_for()
     page.locator(".timeline details summary").click()
     assert page.locator(".event-statement").inner_text() == "TRUNCATE TABLE reviews"
     with page.expect_response(lambda answer: "group=ddl" in answer.url, timeout=8000):
         pass
-    assert page.locator(".event-statement").is_visible()
+    expect(page.locator(".event-statement")).to_be_visible()
     seen_well(visitor)

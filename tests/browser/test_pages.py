@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.conftest import Visitor
 from tests.browser.factories import Installation, make_replicator
@@ -206,14 +207,14 @@ def test_every_page_is_whole_and_all_of_it_is_reached_by_tab_and_shows_where_the
 def test_the_sign_in_and_the_error_page_are_accessible(visit: Callable[..., Visitor], scheme: str) -> None:
     visitor = visit(390, scheme)
     visitor.go("/nothing/here/")
-    assert visitor.page.get_by_role("heading", name="Page not found").is_visible()
+    expect(visitor.page.get_by_role("heading", name="Page not found")).to_be_visible()
     assert (visitor.axe(), visitor.overflow()) == ([], 0)
     visitor.context.clear_cookies()
     visitor.go("/login/")
     visitor.page.fill("#id_username", "nobody")
     visitor.page.fill("#id_password", "nothing")
     visitor.page.click("button:has-text('Sign in')")
-    assert visitor.page.get_by_role("alert").is_visible()
+    expect(visitor.page.get_by_role("alert")).to_be_visible()
     assert (visitor.axe(), visitor.overflow()) == ([], 0)
 
 
@@ -223,8 +224,8 @@ def test_an_empty_installation_says_what_to_do_next(visit: Callable[..., Visitor
     installation.draft.delete()
     visitor = visit()
     visitor.go("/")
-    assert visitor.page.get_by_role("heading", name="No replicator yet").is_visible()
-    assert visitor.page.locator(".empty").get_by_role("link", name="New replicator").is_visible()
+    expect(visitor.page.get_by_role("heading", name="No replicator yet")).to_be_visible()
+    expect(visitor.page.locator(".empty").get_by_role("link", name="New replicator")).to_be_visible()
     assert visitor.axe() == []
 
 
@@ -241,10 +242,10 @@ def test_live_rows_change_without_losing_focus_or_an_open_menu(
     table.rows_updated = 424_242
     table.save()
     visitor.page.locator(f"#table-{table.pk}", has_text="424,242").wait_for(timeout=10_000)
-    assert visitor.page.locator(f"#menu-{table.pk}[open]").count() == 1
+    expect(visitor.page.locator(f"#menu-{table.pk}[open]")).to_have_count(1)
     assert visitor.page.evaluate("document.activeElement.closest('details').id") == f"menu-{table.pk}"
     visitor.page.keyboard.press("Escape")
-    assert visitor.page.locator(f"#menu-{table.pk}[open]").count() == 0
+    expect(visitor.page.locator(f"#menu-{table.pk}[open]")).to_have_count(0)
 
 
 @pytest.mark.parametrize("width", [1440, 390])
@@ -280,7 +281,7 @@ def test_typing_in_the_search_survives_the_live_update(visit: Callable[..., Visi
         pass
     assert visitor.page.evaluate("document.activeElement.id") == "fleet-search"
     assert visitor.page.input_value("#fleet-search") == "erp"
-    assert visitor.page.locator("#fleet tbody tr").count() == 2
+    expect(visitor.page.locator("#fleet tbody tr")).to_have_count(2)
 
 
 def test_only_those_that_need_somebody_are_shown_also_while_searching(visit: Callable[..., Visitor]) -> None:
@@ -298,11 +299,11 @@ def test_only_those_that_need_somebody_are_shown_also_while_searching(visit: Cal
         lambda answer: "/fleet/rows/" in answer.url and "show=person" in answer.url, timeout=8000
     ):
         pass
-    assert rows.count() == 1
+    expect(rows).to_have_count(1)
     page.locator("#show-fine").click()  # what was typed goes with it
     page.wait_for_url("**show=fine**")
     assert page.input_value("#fleet-search") == "bill"
-    assert page.locator("#fleet").get_by_text("No replicator matches").is_visible()
+    expect(page.locator("#fleet").get_by_text("No replicator matches")).to_be_visible()
     assert (visitor.axe(), visitor.overflow(), visitor.complaints) == ([], 0, [])
 
 

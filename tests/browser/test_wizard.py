@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.conftest import Visitor
 from tests.browser.factories import Installation
@@ -64,7 +65,7 @@ def test_from_a_new_connection_to_a_started_replicator(visit: Callable[..., Visi
     page.fill("#id_slo_minutes", "2")
     page.get_by_text("Each kind of change", exact=True).click()
     page.select_option("#id_ddl_drop_column", "ignore")
-    assert page.locator("input[name=ddl_preset][value=custom]").is_checked()
+    expect(page.locator("input[name=ddl_preset][value=custom]")).to_be_checked()
     assert visitor.axe() == []
     draft = Draft.objects.latest("updated_at")  # as the dialog of a table's columns does
     tables = draft.data["selection"]
@@ -134,7 +135,7 @@ def test_columns_are_left_out_and_the_draft_is_kept_while_away(
     row.get_by_text("1 excluded.").wait_for()
     page.get_by_label("All tables of archive, also future ones").check()
     page.locator(".wizard-foot", has_text="2,417 tables selected").wait_for()
-    assert row.get_by_role("checkbox", name="note").is_visible()  # the unfolded columns stayed
+    expect(row.get_by_role("checkbox", name="note")).to_be_visible()  # the unfolded columns stayed
     visitor.go("/")
     page.get_by_role("link", name="Continue crm").click()
     page.locator(".wizard-foot", has_text="2,417 tables selected").wait_for()

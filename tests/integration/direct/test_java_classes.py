@@ -9,16 +9,12 @@ from tests.integration.spark.lake import Lake
 from webapp.embedded.java_classes import archive
 
 
-def test_a_jvm_maps_the_archive(lake: Lake) -> None:
-    running = jvm.running(lake.config)
-    process = running.java("java.lang.ProcessHandle").current().pid()
-    assert str(archive()) in Path(f"/proc/{process}/maps").read_text()
-
-
-def test_spark_does_not_run_before_somebody_asks_for_a_session(lake: Lake) -> None:
-    """In a JVM of its own: another test's may have Spark in it."""
+def test_a_jvm_maps_the_archive_and_does_not_run_spark_before_somebody_asks_for_a_session(lake: Lake) -> None:
+    """In a JVM of its own: another test's may have jars of a store before ours, and Spark in it."""
     apart = jvm._start(lake.config, 0)
     try:
+        process = apart.java("java.lang.ProcessHandle").current().pid()
+        assert str(archive()) in Path(f"/proc/{process}/maps").read_text()
         assert apart.java("org.apache.iceberg.CatalogUtil")
         assert "dispatcher-event-loop" not in apart.java("java.lang.Thread").getAllStackTraces().keySet().toString()
     finally:
