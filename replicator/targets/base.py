@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -170,14 +170,15 @@ class Rename:
     new: TargetTable
 
 
-def item_of(change: Append | Merge | Replace | DeleteBelow) -> str:
+RowChange = Append | Merge | Replace | DeleteBelow
+TargetChange = RowChange | Create | Evolve | Drop | Rename
+
+
+def item_of(change: RowChange) -> str:
     """What `Position.item` says once it is applied: the last segment's path, or the event's token."""
     if isinstance(change, DeleteBelow):
         return change.item
     return change.segments[-1].path if change.segments else ""
-
-
-TargetChange = Create | Evolve | Append | Merge | Replace | DeleteBelow | Drop | Rename
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,11 +208,37 @@ class Counts:
         return Counts(self.inserted + other.inserted, self.updated + other.updated, self.deleted + other.deleted)
 
 
-def require_columns(table: TargetTable, there: Mapping[str, DataType | None], schema: TableSchema) -> None:
-    """TargetError where the table has not the columns that the segments have: an Evolve must come first."""
-    wrong = [one.name for one in schema.columns if there.get(one.name) != one.type]
-    if wrong:
+def remaining(
+    change: RowChange, at: Position, table: TargetTable, there: Mapping[str, DataType | None]
+) -> tuple[RowChange, Position] | None:
+    """What a table that stands at `at` lacks of the change, and where it stands afterwards; None where it lacks
+    nothing (invariant 3).
+
+    Segments that are in whole are left out.  Of one that is in by half, its reader leaves rows out: up to `at.loaded`
+    of an Append, up to `at.applied` of a Merge.
+
+    there: the table's columns.  TargetError where they are not those of the segments: an Evolve must come first.
+    """
+    item = item_of(change)
+    match change:
+        case Append():
+            done, held = at.loaded >= change.loaded, at.loaded
+            after = replace(at, loaded=change.loaded, item=item)
+        case Replace():
+            done, held = at.load == change.load and at.loaded >= change.loaded, -1
+            after = replace(at, applied=change.applied, loaded=change.loaded, load=change.load, item=item)
+        case Merge() | DeleteBelow():
+            done, held = at.applied >= change.upto, at.applied
+            after = replace(at, applied=change.upto, item=item)
+    if done:
+        return None
+    if isinstance(change, DeleteBelow):
+        return change, after
+    change = replace(change, segments=[one for one in change.segments if one.last_sequence > held])
+    wrong = [one.name for one in change.schema.columns if there.get(one.name) != one.type]
+    if wrong and (change.segments or not isinstance(change, Merge)):
         raise TargetError(f"{table} is not at the changes' schema: {', '.join(wrong)}", table=str(table))
+    return change, after
 
 
 @dataclass(frozen=True, slots=True)

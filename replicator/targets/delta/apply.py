@@ -1,10 +1,12 @@
-"""Append, merge, replace and delete: what changes rows.  Each is one commit, or none."""
+"""Append, merge, replace and delete: what changes rows.  Each is one commit, or none.
+
+The changes, and where they leave the table, are those of `targets.base.remaining`.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -12,7 +14,7 @@ from replicator.folding import changelog, staged_changes
 from replicator.model.mode import Mode
 from replicator.staging.storage import Storage
 from replicator.state.journal import EventKind
-from replicator.targets.base import Append, Counts, DeleteBelow, Merge, Replace, item_of, require_columns
+from replicator.targets.base import Append, Counts, DeleteBelow, Merge, Position, Replace
 from replicator.targets.delta import merging
 from replicator.targets.delta.live_files import LiveFiles
 from replicator.targets.delta.merging import ValuesUnknown
@@ -23,43 +25,31 @@ SKIPPED = "skip"
 Outcome = tuple[str, Counts]
 
 
-def append(storage: Storage, table: OpenTable, change: Append, stop: threading.Event) -> Outcome:
-    """Rows up to the position's `loaded` are in already and are left out."""
-    at = table.position
-    segments = [one for one in change.segments if one.last_sequence > at.loaded]
-    if at.loaded >= change.loaded:
-        return SKIPPED, Counts()
-    require_columns(table.name, dict(table.columns), change.schema)
+def append(storage: Storage, table: OpenTable, change: Append, after: Position, stop: threading.Event) -> Outcome:
+    """READ rows, as they are."""
     files = LiveFiles(table, stop)
 
     def rows() -> Iterator[pa.Table]:
-        for segment in segments:
-            for batch in staged_changes.rows(storage, segment, change.schema, at.loaded):
+        for segment in change.segments:
+            for batch in staged_changes.rows(storage, segment, change.schema, table.position.loaded):
                 yield staged_changes.as_read(batch, segment, table.mode)
 
     with files.discarded_on_failure():
         files.opened()
         count = files.rewrite({}, rows())
-    files.commit(replace(at, loaded=change.loaded, item=item_of(change)))
+    files.commit(after)
     return "append", Counts(inserted=count)
 
 
-def merge(storage: Storage, table: OpenTable, change: Merge, stop: threading.Event) -> Outcome:
-    """Fold, and apply in one commit, with what the position says is in already left out."""
-    at = table.position
-    segments = [one for one in change.segments if one.last_sequence > at.applied]
-    if at.applied >= change.upto:
-        return SKIPPED, Counts()
-    if segments:
-        require_columns(table.name, dict(table.columns), change.schema)
-    change = replace(change, segments=segments)
+def merge(storage: Storage, table: OpenTable, change: Merge, after: Position, stop: threading.Event) -> Outcome:
+    """Fold, and apply."""
     files = LiveFiles(table, stop)
     with files.discarded_on_failure():
         if table.mode is Mode.CHANGELOG:
             counts = _unfolded(storage, files, table, change)
         else:
             counts = _folded(storage, files, table, change)
-    files.commit(replace(at, applied=change.upto, item=item_of(change)))
+    files.commit(after)
     return "merge" if counts.updated or counts.deleted else "append", counts
 
 
@@ -100,12 +90,8 @@ def _parts(storage: Storage, files: LiveFiles, table: OpenTable, change: Merge, 
     return counts
 
 
-def replace_all(storage: Storage, table: OpenTable, change: Replace, stop: threading.Event) -> Outcome:
+def replace_all(storage: Storage, table: OpenTable, change: Replace, after: Position, stop: threading.Event) -> Outcome:
     """The rows become exactly those of the segments; a changelog gets them, and a marker of what is over."""
-    at = table.position
-    if at.load == change.load and at.loaded >= change.loaded:
-        return SKIPPED, Counts()
-    require_columns(table.name, dict(table.columns), change.schema)
     files = LiveFiles(table, stop)
 
     def rows() -> Iterator[pa.Table]:
@@ -121,16 +107,12 @@ def replace_all(storage: Storage, table: OpenTable, change: Replace, stop: threa
         if table.mode is not Mode.CHANGELOG:
             files.clear()
         count = files.rewrite({}, rows())
-    after = replace(at, applied=change.applied, loaded=change.loaded, load=change.load, item=item_of(change))
     files.commit(after)
     return "replace", Counts(inserted=count)
 
 
-def delete_below(table: OpenTable, change: DeleteBelow, stop: threading.Event) -> Outcome:
+def delete_below(table: OpenTable, change: DeleteBelow, after: Position, stop: threading.Event) -> Outcome:
     """Rows with an older number go, or end where the mode keeps them."""
-    at = table.position
-    if at.applied >= change.upto:
-        return SKIPPED, Counts()
     files = LiveFiles(table, stop)
     with files.discarded_on_failure():
         files.opened()
@@ -148,5 +130,5 @@ def delete_below(table: OpenTable, change: DeleteBelow, stop: threading.Event) -
                 )
             case _:
                 how, counts = "mark", merging.end_below(files, table, change)
-    files.commit(replace(at, applied=change.upto, item=item_of(change)))
+    files.commit(after)
     return how, counts

@@ -24,8 +24,10 @@ from replicator.targets.base import (
     Position,
     Rename,
     Replace,
+    RowChange,
     TargetChange,
     TargetTable,
+    remaining,
 )
 from replicator.targets.delta import apply, dropped_tables, maintenance, schema_update
 from replicator.targets.delta.apply import SKIPPED, Outcome
@@ -147,13 +149,17 @@ class DeltaTarget:
                 return self._rows(self._required(table, seen), change, stop)
         return how, Counts()
 
-    def _rows(self, table: OpenTable, change: Append | Merge | Replace | DeleteBelow, stop: threading.Event) -> Outcome:
+    def _rows(self, table: OpenTable, change: RowChange, stop: threading.Event) -> Outcome:
+        todo = remaining(change, table.position, table.name, dict(table.columns))
+        if todo is None:
+            return apply.SKIPPED, Counts()
+        change, after = todo
         match change:
             case Append():
-                return apply.append(self._storage, table, change, stop)
+                return apply.append(self._storage, table, change, after, stop)
             case Merge():
-                return apply.merge(self._storage, table, change, stop)
+                return apply.merge(self._storage, table, change, after, stop)
             case Replace():
-                return apply.replace_all(self._storage, table, change, stop)
+                return apply.replace_all(self._storage, table, change, after, stop)
             case DeleteBelow():
-                return apply.delete_below(table, change, stop)
+                return apply.delete_below(table, change, after, stop)

@@ -19,13 +19,12 @@ from replicator.targets.iceberg.apply import rows_below
 from replicator.targets.iceberg.direct.writer import Direct, DirectLimits, FallBackToSpark
 from replicator.targets.iceberg.layout import Layout
 from replicator.targets.iceberg.part_columns import PartColumns, of_evolved_part, of_new_part
-from replicator.targets.iceberg.spark.changes import quoted, spark_type
 from replicator.targets.iceberg.spark.merge_sql import of_part
 from replicator.targets.iceberg.table import schema_update
 from replicator.targets.iceberg.table.catalog import IcebergCatalog, IcebergTable, publish
 from replicator.targets.iceberg.table.commit import commit
 from replicator.targets.iceberg.table.layout import release
-from replicator.targets.iceberg.table.naming import sql_name
+from replicator.targets.iceberg.table.naming import quoted, spark_type, sql_name
 from replicator.targets.iceberg.table.parts import NO_PART, Columns, as_property, copy_schema, ids_of, values
 from replicator.targets.iceberg.table.position import position, touch
 from replicator.targets.iceberg.table.types import from_iceberg

@@ -26,8 +26,10 @@ from replicator.targets.base import (
     Position,
     Rename,
     Replace,
+    RowChange,
     TargetChange,
     TargetTable,
+    remaining,
 )
 from replicator.targets.iceberg import apply
 from replicator.targets.iceberg.destination import lake_catalog
@@ -42,6 +44,7 @@ from replicator.targets.iceberg.table.catalog import DROPPED, IcebergCatalog, Ic
 from replicator.targets.iceberg.table.layout import SOURCE, follow
 from replicator.targets.iceberg.table.parts import PartRefused, check, copy_schema, part_position
 from replicator.targets.iceberg.table.position import position
+from replicator.targets.iceberg.table.types import from_iceberg
 from replicator.targets.iceberg.upkeep import dropped_tables, maintenance
 from replicator.targets.kind import Opening
 
@@ -226,18 +229,24 @@ class IcebergTarget:
             raise TargetError(f"The target table {table} does not exist.", table=str(table))
         return found
 
-    def _rows(self, table: IcebergTable, change: Append | Merge | Replace | DeleteBelow) -> ChangeOutcome:
+    def _rows(self, table: IcebergTable, change: RowChange) -> ChangeOutcome:
         if table.name.part and not isinstance(change, DeleteBelow):
             change = replace(change, schema=copy_schema(table, change.schema))
+        at = position(table)
+        todo = remaining(change, at, table.name, {name: from_iceberg(text) for name, text in table.columns})
+        if todo is None:
+            return ChangeOutcome(SKIPPED, NOTHING)
+        change, after = todo
+        changes = apply.RowChanges(self._catalog, self._storage, table, at, after, self._limits)
         match change:
             case Append():
-                return apply.append(self._catalog, self._storage, table, change, self._limits)
+                return changes.append(change)
             case Merge():
-                return apply.merge(self._catalog, self._storage, table, change, self._limits)
+                return changes.merge(change)
             case Replace():
-                return apply.replace_all(self._catalog, self._storage, table, change)
+                return changes.replace_all(change)
             case DeleteBelow():
-                return apply.delete_below(self._catalog, self._storage, table, change, self._limits)
+                return changes.delete_below(change)
 
 
 def clean(opening: Opening, now: float) -> int:

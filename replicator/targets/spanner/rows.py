@@ -25,7 +25,7 @@ from replicator.model.change import Operation
 from replicator.model.mode import CURRENT, DELETED, DELETED_AT, VALID_FROM, VALID_TO, Mode
 from replicator.model.schema import COMMIT_TS, OPERATION, SEQUENCE, TXN_ID, TableSchema
 from replicator.state.journal import EventKind
-from replicator.targets.base import Append, Counts, DeleteBelow, Merge, Position, Replace, item_of, require_columns
+from replicator.targets.base import Append, Counts, DeleteBelow, Merge, Position, Replace
 from replicator.targets.spanner import connection
 from replicator.targets.spanner.dialect import SpannerDialect, of, primary_key
 from replicator.targets.spanner.edits import Edits, deleted, edits, stored
@@ -35,7 +35,7 @@ from replicator.targets.spanner.positions import SpannerPositions
 from replicator.targets.spanner.schema_update import Rebuild
 from replicator.targets.spanner.values import Budget, encoded
 from replicator.targets.warehouse import changes as warehouse
-from replicator.targets.warehouse.changes import SKIPPED, Outcome, RowsByMode
+from replicator.targets.warehouse.changes import Outcome, RowsByMode
 from replicator.targets.warehouse.dialect import Session
 from replicator.targets.warehouse.folds import UNBOUNDED, ValuesUnknown
 from replicator.targets.warehouse.position import OpenTable
@@ -187,15 +187,9 @@ class SpannerRows(RowsByMode):
             raise TableError(message, table=str(schema.table), remedy=remedy)
         return made
 
-    def replace(self, session: Session, table: OpenTable, change: Replace) -> Outcome:
+    def replace(self, session: Session, table: OpenTable, change: Replace, after: Position) -> Outcome:
         """See `RowsByMode`.  Rows beyond one commit are put into a table beside it, which then takes its name."""
-        at = table.position
-        if at.load == change.load and at.loaded >= change.loaded:
-            return SKIPPED, Counts()
-        require_columns(table.name, dict(table.columns), change.schema)
-        after = Position(change.applied, change.loaded, change.version, change.load, at.mode, item_of(change))
         rows = self.budget.gathered(self._read(change.segments, change.schema, -1, table.mode))
-        reach("apply.read.after")
         _to_be_staged()
         if table.mode is Mode.CHANGELOG:
             return "replace", Counts(self._replace_changelog(session, table, change, after, rows))
@@ -231,7 +225,7 @@ class SpannerRows(RowsByMode):
         self._commit(session, table, after, stored(table.name, marker) if over else [])
         return count
 
-    def _delete_below(self, session: Session, table: OpenTable, change: DeleteBelow, after: Position) -> Outcome:
+    def delete_below(self, session: Session, table: OpenTable, change: DeleteBelow, after: Position) -> Outcome:
         """In several commits where there are many: each finds the rest."""
         _to_be_staged()
         if table.mode is Mode.CHANGELOG:

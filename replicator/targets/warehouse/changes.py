@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import SupportsInt
 
@@ -25,8 +25,6 @@ from replicator.targets.base import (
     Merge,
     Position,
     Replace,
-    item_of,
-    require_columns,
 )
 from replicator.targets.warehouse import folds
 from replicator.targets.warehouse.dialect import Dialect, Session
@@ -38,7 +36,7 @@ SKIPPED = "skip"
 Outcome = tuple[str, Counts]
 
 
-def _changes_read() -> None:
+def changes_read() -> None:
     reach("apply.read.after")
 
 
@@ -57,68 +55,46 @@ def published(session: Session) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class RowsByMode(ABC):
-    """Changes of rows of one replicator's tables: what is to be done, as the position and the mode say."""
+    """Changes of rows of one replicator's tables, as the mode says.
+
+    The changes, and where they leave the table, are those of `targets.base.remaining`.
+    """
 
     positions: Positions
     storage: Storage
 
-    def append(self, session: Session, table: OpenTable, change: Append) -> Outcome:
-        """Rows up to the position's `loaded` are in already and are left out."""
-        at = table.position
-        if at.loaded >= change.loaded:
-            return SKIPPED, Counts()
-        require_columns(table.name, dict(table.columns), change.schema)
-        segments = [one for one in change.segments if one.last_sequence > at.loaded]
-        _changes_read()
-        after = replace(at, loaded=change.loaded, item=item_of(change))
-        rows = self._read(segments, change.schema, at.loaded, table.mode)
-        count = self._put(session, table, change, after, rows)
-        return "append", Counts(count)
+    def append(self, session: Session, table: OpenTable, change: Append, after: Position) -> Outcome:
+        """READ rows, as they are."""
+        rows = self._read(change.segments, change.schema, table.position.loaded, table.mode)
+        return "append", Counts(self._put(session, table, change, after, rows))
 
-    def merge(self, session: Session, table: OpenTable, change: Merge) -> Outcome:
-        """Fold, with what the position says is in already left out.
+    def merge(self, session: Session, table: OpenTable, change: Merge, after: Position) -> Outcome:
+        """Fold, and apply.
 
         In parts: a batch that is cut anywhere gives the same rows (ADR 25).  A value that an UPDATE left out may be
         where only a later part tells that it does not count: then all are one.
         """
-        at = table.position
-        if at.applied >= change.upto:
-            return SKIPPED, Counts()
-        segments = [one for one in change.segments if one.last_sequence > at.applied]
-        change = replace(change, segments=segments)
-        if segments:
-            require_columns(table.name, dict(table.columns), change.schema)
-        _changes_read()
-        after = replace(at, applied=change.upto, item=item_of(change))
         if table.mode is Mode.CHANGELOG:
             return "append", Counts(self._put(session, table, change, after, self._unfolded(table, change)))
         return self._merge(session, table, change, after)
 
     @abstractmethod
-    def replace(self, session: Session, table: OpenTable, change: Replace) -> Outcome:
+    def replace(self, session: Session, table: OpenTable, change: Replace, after: Position) -> Outcome:
         """The rows become exactly those of the segments; a changelog gets them, and a marker of what is over."""
 
-    def delete_below(self, session: Session, table: OpenTable, change: DeleteBelow) -> Outcome:
+    @abstractmethod
+    def delete_below(self, session: Session, table: OpenTable, change: DeleteBelow, after: Position) -> Outcome:
         """Rows with a smaller number go, or end."""
-        at = table.position
-        if at.applied >= change.upto:
-            return SKIPPED, Counts()
-        _changes_read()
-        return self._delete_below(session, table, change, replace(at, applied=change.upto, item=item_of(change)))
 
     @abstractmethod
     def _merge(self, session: Session, table: OpenTable, change: Merge, after: Position) -> Outcome:
-        """Of any mode but the changelog.  change: with what is still to be applied."""
+        """Of any mode but the changelog."""
 
     @abstractmethod
     def _put(
         self, session: Session, table: OpenTable, change: Append | Merge, after: Position, rows: Iterable[pa.Table]
     ) -> int:
         """Rows of the change, in the order of their numbers, without looking at the table; how many."""
-
-    @abstractmethod
-    def _delete_below(self, session: Session, table: OpenTable, change: DeleteBelow, after: Position) -> Outcome:
-        """See `delete_below`."""
 
     def _read(self, segments: Sequence[Segment], schema: TableSchema, above: int, mode: Mode) -> Iterator[pa.Table]:
         for segment in segments:
@@ -161,14 +137,8 @@ class RowChanges(RowsByMode):
             counts = self._fold_as_one(session, table, change, after)
         return "merge" if counts.updated or counts.deleted else "append", counts
 
-    def replace(self, session: Session, table: OpenTable, change: Replace) -> Outcome:
+    def replace(self, session: Session, table: OpenTable, change: Replace, after: Position) -> Outcome:
         """See `RowsByMode`."""
-        at = table.position
-        if at.load == change.load and at.loaded >= change.loaded:
-            return SKIPPED, Counts()
-        require_columns(table.name, dict(table.columns), change.schema)
-        _changes_read()
-        after = Position(change.applied, change.loaded, change.version, change.load, at.mode, item_of(change))
         rows = self._read(change.segments, change.schema, -1, table.mode)
         place = self.dialect.place(table.name)
         deleted: SupportsInt = 0
@@ -187,7 +157,8 @@ class RowChanges(RowsByMode):
                 self.positions.move(session, table, after)
         return "replace", Counts(inserted, 0, int(deleted))
 
-    def _delete_below(self, session: Session, table: OpenTable, change: DeleteBelow, after: Position) -> Outcome:
+    def delete_below(self, session: Session, table: OpenTable, change: DeleteBelow, after: Position) -> Outcome:
+        """See `RowsByMode`."""
         _to_be_staged()
         with published(session):
             self.positions.move(session, table, after)

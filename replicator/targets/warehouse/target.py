@@ -23,10 +23,12 @@ from replicator.targets.base import (
     Position,
     Rename,
     Replace,
+    RowChange,
     TargetChange,
     TargetTable,
+    remaining,
 )
-from replicator.targets.warehouse.changes import SKIPPED, Outcome, RowChanges, RowsByMode
+from replicator.targets.warehouse.changes import SKIPPED, Outcome, RowChanges, RowsByMode, changes_read
 from replicator.targets.warehouse.dialect import Definitions, Dialect, Session
 from replicator.targets.warehouse.position import Positions
 from replicator.targets.warehouse.schema_update import SchemaChanges
@@ -156,19 +158,24 @@ class DatabaseTarget:
         self,
         session: Session,
         table: TargetTable,
-        change: Append | Merge | Replace | DeleteBelow,
+        change: RowChange,
         seen: str | None,
     ) -> Outcome:
         found = self._positions.required(session, table, seen)
+        todo = remaining(change, found.position, found.name, dict(found.columns))
+        if todo is None:
+            return SKIPPED, Counts()
+        change, after = todo
+        changes_read()
         match change:
             case Append():
-                return self._rows.append(session, found, change)
+                return self._rows.append(session, found, change, after)
             case Merge():
-                return self._rows.merge(session, found, change)
+                return self._rows.merge(session, found, change, after)
             case Replace():
-                return self._rows.replace(session, found, change)
+                return self._rows.replace(session, found, change, after)
             case DeleteBelow():
-                return self._rows.delete_below(session, found, change)
+                return self._rows.delete_below(session, found, change, after)
 
 
 class WarehouseTarget(DatabaseTarget):

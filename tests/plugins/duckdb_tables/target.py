@@ -35,9 +35,10 @@ from replicator.targets.base import (
     Position,
     Rename,
     Replace,
+    RowChange,
     TargetChange,
     TargetTable,
-    item_of,
+    remaining,
 )
 from tests.plugins.duckdb_tables.kind import CAPABILITIES, IDENTIFIERS, types
 
@@ -175,37 +176,27 @@ class DuckDbTarget:
         self,
         db: duckdb.DuckDBPyConnection,
         table: TargetTable,
-        change: Append | Merge | Replace | DeleteBelow,
+        change: RowChange,
         at: Position,
         schema: TableSchema,
     ) -> tuple[str, Done]:
-        applied, loaded, version, load = at.applied, at.loaded, at.schema_version, at.load
+        todo = remaining(change, at, table, {one.name: one.type for one in schema.columns})
+        if todo is None:
+            return "skip", NOTHING
+        change, after = todo
         match change:
             case Append():
-                if loaded >= change.loaded:
-                    return "skip", NOTHING
-                did, loaded, how = (
-                    self._append(db, table, change.segments, change.schema, loaded),
-                    change.loaded,
-                    "append",
-                )
+                did, how = self._append(db, table, change.segments, change.schema, at.loaded), "append"
             case Merge():
-                if applied >= change.upto:
-                    return "skip", NOTHING
                 merge = self._merge if change.schema.key else self._merge_keyless
-                did, applied, how = merge(db, table, change, applied), change.upto, "merge"
+                did, how = merge(db, table, change, at.applied), "merge"
             case Replace():
-                if (load, loaded) == (change.load, change.loaded):
-                    return "skip", NOTHING
                 db.execute(f"DELETE FROM {place(table)}")
                 did, how = self._append(db, table, change.segments, change.schema, -1), "replace"
-                applied, loaded, version, load = change.applied, change.loaded, change.version, change.load
             case DeleteBelow():
-                if applied >= change.upto:
-                    return "skip", NOTHING
                 gone = affected(db.execute(f"DELETE FROM {place(table)} WHERE {SEQUENCE} < ?", [change.below]))
-                did, applied, how = (0, 0, gone), change.upto, "delete"
-        self._move(db, table, at, Position(applied, loaded, version, load, at.mode, item_of(change)), schema)
+                did, how = (0, 0, gone), "delete"
+        self._move(db, table, at, after, schema)
         return how, did
 
     def _move(

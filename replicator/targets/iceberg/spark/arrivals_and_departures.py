@@ -7,8 +7,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from replicator.model.change import Operation
 from replicator.model.schema import TableSchema
-from replicator.targets.iceberg.spark.changes import AT, SEQ, before, is_, key_places, row, spark_type
-from replicator.targets.iceberg.spark.fold import moved
+from replicator.targets.iceberg.spark.changes import AT, SEQ, before, is_, key_places, moved, row
+from replicator.targets.iceberg.table.naming import spark_type
 
 ARRIVES = "_arrives"
 READ = "_read"

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from datetime import UTC
+
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from replicator.model.change import Operation
-from replicator.model.schema import COMMIT_TS, OPERATION, UNCHANGED, TableSchema
-from replicator.targets.iceberg.spark.changes import AT, LEFT_OUT, OP, SEQ, before, is_, key_places, row
-from replicator.targets.iceberg.spark.fold import moved
+from replicator.model.mode import BELOW
+from replicator.model.schema import COMMIT_TS, OPERATION, SEQUENCE, UNCHANGED, TableSchema
+from replicator.state.journal import EventKind
+from replicator.targets.base import DeleteBelow
+from replicator.targets.iceberg.spark.changes import AT, LEFT_OUT, OP, SEQ, before, is_, key_places, moved, row
+from replicator.targets.iceberg.table.catalog import IcebergTable
+from replicator.targets.iceberg.table.naming import sql_name
+from replicator.targets.iceberg.table.types import from_iceberg
 
 _TURN = "_deletes"
 
@@ -32,3 +39,22 @@ def in_spark(changes: DataFrame, schema: TableSchema) -> DataFrame:
         listed = F.to_json(F.transform(LEFT_OUT, lambda place: F.element_at(names, place + 1)))
         said.append(F.when(~going & (F.size(LEFT_OUT) > 0), listed).alias(UNCHANGED))
     return rows.select(*columns, SEQ, *said)
+
+
+def marker(spark: SparkSession, table: IcebergTable, change: DeleteBelow) -> DataFrame:
+    """A TRUNCATE or a sweep is a row without values: what has no change from `_below` on is gone."""
+    said = {SEQUENCE: F.lit(change.upto), OPERATION: F.lit(change.operation), BELOW: F.lit(change.below)}
+    if change.at is not None and change.operation != EventKind.SWEEP:
+        said[COMMIT_TS] = F.lit(change.at.astimezone(UTC).isoformat())
+    nothing = F.lit(None)
+    return spark.range(1).select(
+        *[
+            said.get(field["name"], nothing).cast(str(from_iceberg(str(field["type"])))).alias(field["name"])
+            for field in table.fields
+        ]
+    )
+
+
+def mark(spark: SparkSession, table: IcebergTable, change: DeleteBelow) -> None:
+    """Append the marker alone."""
+    marker(spark, table, change).writeTo(sql_name(table.name)).append()

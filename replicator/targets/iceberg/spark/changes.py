@@ -1,4 +1,4 @@
-"""Staged segments as Spark sees them, with columns by place instead of by name.
+"""Staged segments as Spark sees them, with columns by place instead of by name: read, folded, and put into the table.
 
 Names of a source are anything; from here to the MERGE its columns are `c0, c1, …` (before images `b0, b1, …`).
 """
@@ -11,45 +11,27 @@ from datetime import UTC, datetime, timedelta
 from functools import reduce
 from pathlib import PurePosixPath
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from pyspark.sql import types as T  # noqa: N812
 
 from replicator.faults import reach
 from replicator.model.change import Operation
+from replicator.model.mode import CURRENT, DELETED, VALID_FROM
 from replicator.model.schema import BEFORE, COMMIT_TS, OPERATION, SEQUENCE, UNCHANGED, TableSchema
-from replicator.model.types import DataType, Kind
+from replicator.model.types import Kind
+from replicator.targets.iceberg.table.catalog import IcebergTable
+from replicator.targets.iceberg.table.naming import quoted, spark_type, sql_name
+from replicator.targets.iceberg.table.types import from_iceberg
 
 SEQ = "_seq"
 OP = "_op"
 GONE = "_gone"
 LEFT_OUT = "_left_out"
 AT = "_at"
+_ARRIVES, _AGE = "_arrives", "_age"
 _FILE, _PLACE, _FIRST, _WITHOUT, _READ_AT = "_file", "_place", "_first", "_without", "_read_at"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-_SPARK: dict[Kind, T.DataType] = {
-    Kind.BOOLEAN: T.BooleanType(),
-    Kind.INT: T.IntegerType(),
-    Kind.BIGINT: T.LongType(),
-    Kind.FLOAT: T.FloatType(),
-    Kind.DOUBLE: T.DoubleType(),
-    Kind.STRING: T.StringType(),
-    Kind.BINARY: T.BinaryType(),
-    Kind.DATE: T.DateType(),
-    Kind.TIMESTAMP_NTZ: T.TimestampNTZType(),
-    Kind.TIMESTAMP: T.TimestampType(),
-}
-
-
-def spark_type(kind: DataType) -> T.DataType:
-    """The Spark type of a column."""
-    return T.DecimalType(kind.precision, kind.scale) if kind.kind is Kind.DECIMAL else _SPARK[kind.kind]
-
-
-def quoted(name: str) -> str:
-    """A name in backticks; any character may be in it."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def row(index: int) -> str:
@@ -172,6 +154,83 @@ def _micros(at: datetime | None) -> str:
 
 def _instant(at: datetime | None) -> Column:
     return F.expr(f"timestamp_micros({_micros(at)})")
+
+
+def fold(changes: DataFrame, schema: TableSchema, *, only_arrivals: bool) -> DataFrame:
+    """One row per key that the changes touch: c0…, _seq, _gone (true: the key is to be deleted; only its key columns
+    count).
+
+    An UPDATE that moves its key is a delete of the old key and an upsert of the new one, with one sequence number.  A
+    source checks keys row by row, so at any place of the log a key has at most one row, and the newest change of a key
+    tells its state: chains (1→2→3), swaps over a third key and delete + insert come out right (invariant 4).
+
+    only_arrivals: the segments hold neither UPDATE nor DELETE.
+    """
+    keys = key_places(schema)
+    arriving = [F.col(row(i)) for i in range(len(schema.columns))]
+    events = changes.where(~is_(Operation.DELETE)).select(*arriving, SEQ, F.lit(1).alias(_ARRIVES))
+    if not only_arrivals:
+        leaving = [
+            F.col(before(i)).alias(row(i)) if i in keys else F.lit(None).cast(spark_type(c.type)).alias(row(i))
+            for i, c in enumerate(schema.columns)
+        ]
+        left = changes.where(is_(Operation.DELETE) | (is_(Operation.UPDATE) & moved(keys)))
+        events = events.unionByName(left.select(*leaving, SEQ, F.lit(0).alias(_ARRIVES)))
+    # Of one event's two halves at the same key (equal for the source's collation only by its bytes) the arrival counts.
+    newest = Window.partitionBy(*[F.col(row(i)) for i in keys]).orderBy(F.col(SEQ).desc(), F.col(_ARRIVES).desc())
+    ranked = events.withColumn(_AGE, F.row_number().over(newest)).where(F.col(_AGE) == 1)
+    return ranked.select(*arriving, SEQ, (F.col(_ARRIVES) == 0).alias(GONE))
+
+
+def upserts(folded: DataFrame) -> DataFrame:
+    """The rows that stay."""
+    return folded.where(~F.col(GONE))
+
+
+def rows_read(changes: DataFrame, schema: TableSchema) -> DataFrame:
+    """READ rows as they are: c0…, _seq, and _at where the changes have it."""
+    times = [AT] * (AT in changes.columns)
+    return changes.where(is_(Operation.READ)).select(*[row(i) for i in range(len(schema.columns))], SEQ, *times)
+
+
+def row_type(schema: TableSchema) -> T.StructType:
+    """Schema of `rows_read`."""
+    fields = [T.StructField(row(i), spark_type(c.type)) for i, c in enumerate(schema.columns)]
+    return T.StructType([*fields, T.StructField(SEQ, T.LongType())])
+
+
+def moved(keys: list[int]) -> Column:
+    """Of UPDATEs: those that move their row to another key, by the rule of `replicator.folding.key_moves`."""
+    same = [F.col(before(i)).isNull() | F.col(row(i)).eqNullSafe(F.col(before(i))) for i in keys]
+    return ~reduce(Column.__and__, same)
+
+
+def insert(table: IcebergTable, rows: DataFrame, schema: TableSchema) -> None:
+    """Append rows c0…, _seq, and those columns of the mode that are not null."""
+    shaped(table, rows, schema).writeTo(sql_name(table.name)).append()
+
+
+def shaped(table: IcebergTable, rows: DataFrame, schema: TableSchema) -> DataFrame:
+    """Rows c0…, _seq under the target's names; a column that the source no longer has is null."""
+    places = {name: i for i, name in enumerate(schema.names)}
+    columns: list[Column] = []
+    for name, text in table.columns:
+        value = F.col(row(places[name])) if name in places else F.lit(None).cast(str(from_iceberg(text)))
+        columns.append(value.alias(name))
+    for name, kind in table.mode.columns.items():
+        columns.append((F.col(name) if name in rows.columns else F.lit(None).cast(str(kind))).alias(name))
+    return rows.select(*columns, F.col(SEQ).alias(SEQUENCE))
+
+
+def as_read(rows: DataFrame) -> DataFrame:
+    """READ rows (c0…, _seq, _at) with what every mode says of such."""
+    said = {DELETED: F.lit(False), VALID_FROM: F.col(AT), CURRENT: F.lit(True)}  # noqa: FBT003
+    return rows.withColumns({**said, OPERATION: F.lit(Operation.READ.value)})
+
+
+def exact(column: Column, kind: Kind) -> Column:
+    """Spark takes 0.0 and -0.0 for equal; the source's rows are not.  A float's text is exact and tells them apart."""
+    return column.cast(T.StringType()) if kind in {Kind.FLOAT, Kind.DOUBLE} else column
 
 
 def opened() -> None:

@@ -10,8 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from replicator.model.mode import CURRENT, VALID_FROM, VALID_TO
 from replicator.model.schema import TableSchema
 from replicator.targets.iceberg.spark.arrivals_and_departures import ARRIVES, READ, key_events
-from replicator.targets.iceberg.spark.changes import AT, SEQ, key_places, row
-from replicator.targets.iceberg.spark.keyless_fold import exact
+from replicator.targets.iceberg.spark.changes import AT, SEQ, exact, key_places, row
 
 HIT = "_hit"
 _HELD, _TIME, _STATE, _LAST, _NEXT = "_held", "_time", "_state", "_last", "_next"

@@ -12,12 +12,11 @@ from replicator.folding.footers import KeyColumnRange
 from replicator.model.mode import CURRENT, DELETED, DELETED_AT, VALID_FROM, VALID_TO, Mode
 from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.targets.base import DeleteBelow
-from replicator.targets.iceberg.spark import fold, history_fold, soft_delete_fold
-from replicator.targets.iceberg.spark.changes import SEQ, key_places, quoted, row
+from replicator.targets.iceberg.spark import history_fold, soft_delete_fold
+from replicator.targets.iceberg.spark.changes import SEQ, insert, key_places, row, upserts
 from replicator.targets.iceberg.spark.merge_sql import bounds, merge_keyed, merge_soft_deleted, merge_versions, of_part
-from replicator.targets.iceberg.spark.row_shape import insert
 from replicator.targets.iceberg.table.catalog import IcebergTable
-from replicator.targets.iceberg.table.naming import sql_name, sql_string
+from replicator.targets.iceberg.table.naming import quoted, sql_name, sql_string
 
 
 def put_folded(
@@ -29,7 +28,7 @@ def put_folded(
 ) -> None:
     """A mirror's fold.  ranges: of the batch's keys; None where the table has no row under any of them."""
     if ranges is None:
-        insert(table, fold.upserts(folded), schema)
+        insert(table, upserts(folded), schema)
     else:
         merge_keyed(spark, table, schema, folded, ranges)
 

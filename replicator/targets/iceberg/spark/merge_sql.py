@@ -12,11 +12,11 @@ from replicator.folding.footers import KeyColumnRange
 from replicator.model.mode import CURRENT, DELETED, DELETED_AT, VALID_TO, Mode
 from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.targets.base import TargetTable
-from replicator.targets.iceberg.spark.changes import GONE, SEQ, quoted, row
+from replicator.targets.iceberg.spark.changes import GONE, SEQ, row
 from replicator.targets.iceberg.spark.history_fold import HIT
 from replicator.targets.iceberg.spark.soft_delete_fold import KNOWN
 from replicator.targets.iceberg.table.catalog import IcebergTable
-from replicator.targets.iceberg.table.naming import sql_literal, sql_name, sql_string
+from replicator.targets.iceberg.table.naming import quoted, sql_literal, sql_name, sql_string
 
 
 def merge_keyed(

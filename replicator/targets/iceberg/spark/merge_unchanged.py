@@ -14,11 +14,11 @@ from replicator.folding.footers import KeyColumnRange, LeftOut
 from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.targets.base import Merge
 from replicator.targets.iceberg.spark import unchanged_values
-from replicator.targets.iceberg.spark.changes import SEQ, key_places, quoted, row
+from replicator.targets.iceberg.spark.changes import SEQ, key_places, row
 from replicator.targets.iceberg.spark.merge_sql import bounds
 from replicator.targets.iceberg.table.catalog import IcebergCatalog, IcebergTable
 from replicator.targets.iceberg.table.commit import unless_overtaken
-from replicator.targets.iceberg.table.naming import sql_name
+from replicator.targets.iceberg.table.naming import quoted, sql_name
 
 BROADCAST = 100_000  # keys at most; a larger set is shuffled together with the target's rows in its ranges
 

@@ -20,8 +20,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from replicator.model.change import Operation
 from replicator.model.schema import TableSchema
-from replicator.targets.iceberg.spark.changes import GONE, LEFT_OUT, SEQ, before, is_, key_places, row, spark_type
-from replicator.targets.iceberg.spark.fold import moved
+from replicator.targets.iceberg.spark.changes import GONE, LEFT_OUT, SEQ, before, is_, key_places, moved, row
+from replicator.targets.iceberg.table.naming import spark_type
 
 # What an event does to the row at its key; both halves of a key-changing UPDATE are events.
 LEAVES, MOVES_ON, CHANGES, MOVES_IN, ARRIVES, HELD = range(6)

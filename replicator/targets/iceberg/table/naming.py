@@ -1,15 +1,39 @@
-"""Names: any characters towards the user, safe ones towards the storage."""
+"""Names, types and literals in Spark SQL."""
 
 from __future__ import annotations
 
 from datetime import date
 from decimal import Decimal
 
+from pyspark.sql import types as T  # noqa: N812 - everybody's name for it
+
 from replicator.folding.footers import Bound
 from replicator.model.types import DataType, Kind
 from replicator.targets.base import TargetTable
 from replicator.targets.iceberg.destination import CATALOG
-from replicator.targets.iceberg.spark.changes import quoted, spark_type
+
+_SPARK: dict[Kind, T.DataType] = {
+    Kind.BOOLEAN: T.BooleanType(),
+    Kind.INT: T.IntegerType(),
+    Kind.BIGINT: T.LongType(),
+    Kind.FLOAT: T.FloatType(),
+    Kind.DOUBLE: T.DoubleType(),
+    Kind.STRING: T.StringType(),
+    Kind.BINARY: T.BinaryType(),
+    Kind.DATE: T.DateType(),
+    Kind.TIMESTAMP_NTZ: T.TimestampNTZType(),
+    Kind.TIMESTAMP: T.TimestampType(),
+}
+
+
+def spark_type(kind: DataType) -> T.DataType:
+    """The Spark type of a column."""
+    return T.DecimalType(kind.precision, kind.scale) if kind.kind is Kind.DECIMAL else _SPARK[kind.kind]
+
+
+def quoted(name: str) -> str:
+    """A name in backticks; any character may be in it."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def sql_name(table: TargetTable) -> str:

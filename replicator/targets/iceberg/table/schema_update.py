@@ -1,17 +1,24 @@
-"""Create and evolve tables, through Iceberg's Java API: one commit each."""
+"""Create and evolve tables, through Iceberg's Java API: one commit each.
+
+A table tells its readers of its columns by identifier fields, which are never null, and comments.  Of all columns only
+those of the key are required.  Other NOT NULL columns are not: Postgres' log does not say when one becomes nullable, so
+a row may come with a null before that is known; and columns that were added later, or dropped and kept, have no value
+in some rows.
+"""
 
 from __future__ import annotations
 
 import itertools
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from replicator.errors import TargetConflict, UnsupportedDdl
 from replicator.faults import reach
 from replicator.model.evolution import EvolutionPlan, plan_evolution
+from replicator.model.mode import Mode
 from replicator.model.retention import Retention
 from replicator.model.schema import SEQUENCE, Column, TableSchema
 from replicator.model.types import BIGINT, Kind
@@ -19,7 +26,6 @@ from replicator.targets.base import Create, Evolve, Position, Rename, TargetTabl
 from replicator.targets.iceberg.jvm.jvm import Engine
 from replicator.targets.iceberg.layout import Layout, TableLayout
 from replicator.targets.iceberg.table.catalog import MODE, IcebergCatalog, IcebergTable, publish
-from replicator.targets.iceberg.table.description import COMMENT, describe, identifiers, let_go
 from replicator.targets.iceberg.table.layout import (
     SOURCE,
     bloom_filters,
@@ -35,6 +41,7 @@ from replicator.targets.iceberg.table.types import from_iceberg, to_iceberg
 from replicator.targets.iceberg.upkeep import dropped_tables
 from replicator.targets.iceberg.upkeep.expiry import CHECKED, MERGED_MANIFESTS, METADATA_PROPERTIES
 
+COMMENT = "comment"  # the property that engines show as the table's
 KEPT = "tidemark.kept-columns"
 PROPERTIES = {
     "write.delete.mode": "merge-on-read",
@@ -48,6 +55,8 @@ PROPERTIES = {
     "write.delete.granularity": "file",
     f"write.metadata.metrics.column.{SEQUENCE}": "full",
 }
+
+_ONE_ROW_PER_KEY = frozenset({Mode.MIRROR, Mode.SOFT_DELETE})
 
 
 def between() -> None:
@@ -220,3 +229,54 @@ def _shape(engine: Engine, change: Create, layout: TableLayout, name: TargetTabl
     described = {"type": "struct", "fields": fields, "identifier-field-ids": [ids[name] for name in key]}
     schema = engine.java("org.apache.iceberg.SchemaParser.fromJson")(json.dumps(described))
     return schema, partition_spec(engine, schema, ids, layout, table), sort_order(engine, schema, ids, layout, table)
+
+
+def identifiers(schema: TableSchema, mode: Mode) -> tuple[str, ...]:
+    """The columns of the key, where a table has one row for each key; none where Iceberg allows them not."""
+    columns = [schema.column(name) for name in schema.key]
+    fit = mode in _ONE_ROW_PER_KEY and not any(c.nullable or c.type.kind in {Kind.FLOAT, Kind.DOUBLE} for c in columns)
+    return schema.key if fit else ()
+
+
+def let_go(
+    transaction: Any, table: IcebergTable, new: TableSchema, back: Mapping[str, str], gone: Collection[str]
+) -> None:
+    """Before columns are dropped or renamed: these are no identifiers, and what the key has no longer may be null.
+
+    back: names as they are, by those that columns get.  gone: columns that are dropped, also to make room for others.
+    """
+    required = {str(field["name"]) for field in table.fields if field["required"]}
+    lost = required - ({back.get(name, name) for name in identifiers(new, table.mode)} - set(gone))
+    if not lost and required.isdisjoint(back.values()):
+        return
+    update = transaction.updateSchema().setIdentifierFields(_collection(table.engine, ()))
+    for name in lost:
+        update.makeColumnOptional(name)
+    update.commit()
+
+
+def describe(engine: Engine, transaction: Any, schema: TableSchema, mode: Mode, *, whole: bool) -> None:
+    """Identifiers and comments, once the columns are those of `schema`; `whole`: the table's comment, too.
+
+    A key with a column that may be null here makes no identifiers: in a table of before, or one whose key is another
+    now, rows may have none.  What the source says nothing of stays as others have described it here.
+    """
+    present = transaction.table().schema()
+    fields = {str(one.name()): one for one in present.columns()}
+    key = identifiers(schema, mode)
+    fit = key if all(fields[name].isRequired() for name in key) else ()
+    said = {one.name: one.comment for one in schema.columns if one.comment not in {"", fields[one.name].doc()}}
+    if said or set(map(str, present.identifierFieldNames())) != set(fit):
+        update = transaction.updateSchema().setIdentifierFields(_collection(engine, fit))
+        for name, comment in said.items():
+            update.updateColumnDoc(name, comment)
+        update.commit()
+    if whole and schema.comment not in {"", transaction.table().properties().get(COMMENT)}:
+        transaction.updateProperties().set(COMMENT, schema.comment).commit()
+
+
+def _collection(engine: Engine, names: tuple[str, ...]) -> Any:
+    found = engine.java("java.util.ArrayList")()
+    for name in names:
+        found.add(name)
+    return found

@@ -11,9 +11,8 @@ from replicator.targets.iceberg.destination import CATALOG
 from replicator.targets.iceberg.direct.compaction import chosen, rewrite, small_by_partition
 from replicator.targets.iceberg.direct.data_files import LakeFiles, Unreadable, lake_files
 from replicator.targets.iceberg.direct.scan_plan import planned
-from replicator.targets.iceberg.spark.changes import quoted
 from replicator.targets.iceberg.table.catalog import IcebergCatalog, IcebergTable
-from replicator.targets.iceberg.table.naming import sql_string
+from replicator.targets.iceberg.table.naming import quoted, sql_string
 from replicator.targets.iceberg.upkeep import deletion_list, readable_history
 from replicator.targets.iceberg.upkeep.expiry import CHECKED, expire
 from replicator.targets.upkeep import own_retention

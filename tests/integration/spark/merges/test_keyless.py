@@ -10,7 +10,7 @@ import pytest
 from replicator.errors import TableError, TargetConflict
 from replicator.model.identifiers import TableId
 from replicator.targets.base import Merge, Position, Replace
-from replicator.targets.iceberg.spark import keyless_fold
+from replicator.targets.iceberg.spark import keyless
 from tests.integration.spark.lake import Lake
 from tests.staged import delete, insert, read, schema_of, update
 
@@ -84,14 +84,14 @@ def test_a_stale_worker_is_not_told_that_rows_to_delete_are_missing(
     table = lake.table(NAMES)
     lake.merge(table, NAMES, insert(0, "x", 1), insert(1, "y", 2))
     batch = Merge([lake.segment(NAMES, [delete(2, "x", 1)])], NAMES, 2)
-    fold = keyless_fold.fold
+    fold = keyless.fold
 
     def late(*args: Any) -> Any:
         monkeypatch.undo()
         lake.target.apply(table, batch)
         return fold(*args)
 
-    monkeypatch.setattr(keyless_fold, "fold", late)
+    monkeypatch.setattr(keyless, "fold", late)
     with pytest.raises(TargetConflict):
         lake.another_worker().apply(table, batch)
     assert (lake.rows(table), lake.target.position(table)) == ([("y", 2)], Position(2, -1, 1, "L1"))

@@ -1,18 +1,21 @@
-"""Fold of a keyless table's changes to a multiset delta, and the choice of the rows that it takes out."""
+"""Merge of a table without key: its changes folded to a multiset delta, and the rows chosen that this takes out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as T  # noqa: N812
 
+from replicator.errors import TableError
 from replicator.model.change import Operation
 from replicator.model.schema import SEQUENCE, TableSchema
-from replicator.model.types import Kind
-from replicator.targets.iceberg.spark.changes import SEQ, before, is_, quoted, row
+from replicator.targets.iceberg.spark.changes import GONE, SEQ, before, exact, insert, is_, row
+from replicator.targets.iceberg.spark.merge_sql import merge_keyless
+from replicator.targets.iceberg.table.catalog import IcebergTable
+from replicator.targets.iceberg.table.naming import quoted, spark_type, sql_name
 
 NEED = "_need"
 _SIGN = "_sign"
@@ -26,6 +29,45 @@ class Delta:
 
     added: DataFrame
     removed: DataFrame
+
+
+def put(spark: SparkSession, table: IcebergTable, schema: TableSchema, changes: DataFrame) -> str:
+    """Append, or MERGE where rows leave the table; which of the two.  TableError where a row to delete is not there."""
+    delta = fold(changes, schema)
+    needed = int(delta.removed.agg(F.sum(NEED)).collect()[0][0] or 0)
+    if needed:
+        _take_and_put(spark, table, schema, delta, needed)
+        return "merge"
+    insert(table, delta.added, schema)
+    return "append"
+
+
+def _take_and_put(
+    spark: SparkSession,
+    table: IcebergTable,
+    schema: TableSchema,
+    delta: Delta,
+    needed: int,
+) -> None:
+    target = spark.table(sql_name(table.name))
+    chosen = to_delete(delta.removed, target, schema).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        found, low, high = chosen.agg(F.count("*"), F.min(SEQ), F.max(SEQ)).collect()[0]
+        if found != needed:
+            message = (
+                f"{table.name} has diverged from its source: {needed - found} of {needed} rows to delete were not"
+                " found."
+            )
+            raise TableError(message, table=str(schema.table))
+        merge_keyless(spark, table, schema, _delta(chosen, delta.added, schema), (low, high))
+    finally:
+        chosen.unpersist()
+
+
+def _delta(to_delete: DataFrame, added: DataFrame, schema: TableSchema) -> DataFrame:
+    nothing = [F.lit(None).cast(spark_type(c.type)).alias(row(i)) for i, c in enumerate(schema.columns)]
+    out = to_delete.select(*nothing, SEQ, F.expr("true").alias(GONE))
+    return out.unionByName(added.withColumn(GONE, F.expr("false")))
 
 
 def fold(changes: DataFrame, schema: TableSchema) -> Delta:
@@ -62,8 +104,3 @@ def to_delete(removed: DataFrame, target: DataFrame, schema: TableSchema) -> Dat
     oldest = F.row_number().over(Window.partitionBy(F.col(SEQ)).orderBy(F.col("t_seq")))
     kept = found.select("t_seq", SEQ, NEED).withColumn(_RANK, oldest).where(F.col(_RANK) <= F.col(NEED))
     return kept.select(F.col("t_seq").alias(SEQ))
-
-
-def exact(column: Column, kind: Kind) -> Column:
-    """Spark takes 0.0 and -0.0 for equal; the source's rows are not.  A float's text is exact and tells them apart."""
-    return column.cast(T.StringType()) if kind in {Kind.FLOAT, Kind.DOUBLE} else column
