@@ -318,7 +318,7 @@ def test_a_worker_that_dies_between_two_steps_of_a_part(
     assert two.applied(fresh) == -1
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_random_changes_of_two_parts_at_a_time(place: TargetPlace, parts: Callable[..., list[Part]], seed: int) -> None:
     """From threads of one worker, and of a second one that does the same and knows nothing of the first."""
     made, plain = parts(3), schema_of({"id": "int", "v": "string"}, ["id"])

@@ -180,7 +180,7 @@ def test_what_was_applied_is_skipped(place: TargetPlace) -> None:
         assert (place.read(table, KEYED, mode), settled(place.target().position(table))) == (rows, at)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3, 4, 5))])
 @pytest.mark.parametrize("schema", [KEYED, KEYLESS], ids=["keyed", "keyless"])
 def test_random_changes_give_the_sources_rows(place: TargetPlace, schema: TableSchema, seed: int) -> None:
     rng, target, model = random.Random(seed), place.target(), Model(schema)
