@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from replicator.errors import LogPurged, SourceMisconfigured, SourceUnreachable
-from replicator.model.change import Commit, LogMessage, TableFailed
+from replicator.model.change import ChangeBatch, Commit, Ddl, Heartbeat, LogMessage, SchemaChange, TableFailed
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckResult, CheckStatus, ReadOptions
@@ -183,3 +183,46 @@ def test_a_reader_that_is_closed_by_another_thread_ends(place: OraclePlace) -> N
             pass
     closing_thread.join(20)
     assert not closing_thread.is_alive()
+
+
+def test_tables_that_were_described_after_they_swapped_names_are_told_apart_by_rows_that_were_read(
+    place: OraclePlace,
+) -> None:
+    """A replicator starts behind renames, with definitions of now: its log gives the names once more.  Of one pair, the
+    columns are alike, too."""
+    swaps = (("t", "s"), ("u", "w"))
+    place.run(KEYED, "CREATE TABLE @.s (id int PRIMARY KEY, n int)")
+    place.run("CREATE TABLE @.u (id int PRIMARY KEY)", "CREATE TABLE @.w (id int PRIMARY KEY)")
+    start = place.follow("t", "s", "u", "w")
+    for one, other in swaps:
+        for before, after in ((one, "x"), (other, one), ("x", other)):
+            execute(place, f'ALTER TABLE "{place.name}"."{before}" RENAME TO "{after}"')
+    place.tables = TableSet(tables=place.tables.tables, databases=frozenset({place.name}))
+    place.schemas = right = place.described("t", "s", "u", "w")
+    reader = place.source.log_reader("contract", ReadOptions())
+    known, seen = dict(place.schemas), list[LogMessage]()
+    messages = reader.read(start, place.tables, place.schemas)
+    beats = 0
+    while any(reader.learned(schema, known.get(table, schema)) is None for table, schema in right.items()) or not beats:
+        message = next(messages)
+        beats += isinstance(message, Heartbeat)
+        if not isinstance(message, SchemaChange):
+            continue
+        seen.append(message)
+        if message.operation is Ddl.RENAME_TABLE:
+            del known[message.table]
+        known[message.new_table or message.table] = message.schema
+    assert {table: schema.identity for table, schema in known.items()} == {
+        table: schema.identity for table, schema in right.items()
+    }
+    assert {one.table for one in seen if one.reload} == set(right)
+    for number, table in enumerate("tsuw"):
+        place.run(f"INSERT INTO @.{table} (id) VALUES ({number})")
+    found: dict[str, int] = {}
+    for message in messages:
+        if isinstance(message, ChangeBatch):
+            found |= {message.table.name: message.data.column("id")[0].as_py()}
+        if len(found) == len(right):
+            break
+    assert found == {"t": 0, "s": 1, "u": 2, "w": 3}
+    reader.close()

@@ -69,6 +69,7 @@ class LogMinerReader(LogReader):
         assembler = self._assembler = TransactionAssembler(
             tables, schemas, self._options, start, self._marks, self._describe, self._now
         )
+        assembler.registry.part_identities()
         try:
             while not self._closed.is_set():
                 begun = time.monotonic()
@@ -167,8 +168,12 @@ class LogMinerReader(LogReader):
         """Oracle keeps its log by its own rules, whoever has read it: there is nothing to tell it."""
 
     def learned(self, shown: TableSchema, known: TableSchema) -> TableSchema | None:
-        """The log tells of every statement: rows under another schema wait for it."""
-        return known if shown == known else None
+        """Rows under another schema wait for the log, which tells of every statement: unless what is known is wrong."""
+        if shown == known and shown.identity == known.identity:
+            return known
+        if self._assembler is not None:
+            self._assembler.registry.doubt(shown.table)
+        return None
 
     def close(self) -> None:
         """Ends the session; a `read` under way ends with SourceUnreachable."""
