@@ -116,7 +116,8 @@ class Trial:
                 self._beside(lambda: late.watch(lambda: self._over.is_set() or not iceberg)),
             ):
                 self._lives()
-            proxy.answer_errors(0, ())
+            with self.stand.calm():
+                self.source.answer_errors(proxy, 0, self._random)
             self._read_refused_tables_again()
             with self.stand.lake.quiet() if self.stand.lake else nullcontext():
                 self._last_life()

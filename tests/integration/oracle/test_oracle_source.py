@@ -10,15 +10,18 @@ from typing import Any, ClassVar
 
 import pytest
 
-from replicator.errors import LogPurged, SourceMisconfigured, SourceUnreachable
+from replicator.errors import LogPurged, SourceMisconfigured, SourceReplaced, SourceUnreachable
 from replicator.model.change import ChangeBatch, Commit, Ddl, Heartbeat, LogMessage, SchemaChange, TableFailed
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckResult, CheckStatus, ReadOptions
 from replicator.sources.oracle import KIND
+from replicator.sources.oracle.stream import reader as log_reader
+from replicator.sources.oracle.stream.mining_session import MiningSession
 from testing.servers.oracle.server.embedded import EmbeddedOracle
 from tests.contract.oracle import OracleKeptPlace, OraclePlace
-from tests.contract.place import changes
+from tests.contract.place import SECONDS, changes
+from tests.crash.sources import copied
 
 pytestmark = pytest.mark.integration
 KEYED = "CREATE TABLE @.t (id int PRIMARY KEY, v varchar(20))"
@@ -152,6 +155,59 @@ def test_a_session_that_is_cut_is_an_error_that_is_retried(minimal: OraclePlace,
     minimal.session, minimal.source = oracle.connect(), KIND.open(oracle.address)
     assert changes(minimal.read(start), "id") == [("INSERT", 1)]
     minimal.close()
+
+
+def test_another_past_of_the_database_is_told_from_the_one_that_was_read(
+    oracle: EmbeddedOracle, minimal: OraclePlace, tmp_path: Path
+) -> None:
+    """https://docs.oracle.com/en/database/oracle/oracle-database/19/bradv/rman-data-repair-concepts.html, "Database
+    Incarnations": OPEN RESETLOGS begins another log, whose sequences begin with 1; what was archived of the one before
+    holds up to there."""
+
+    def put(folder: Path, to: Path, *, reset: bool = False) -> None:
+        oracle.stop()
+        copied(folder, to)
+        if reset:
+            oracle.reset_logs()
+        oracle.start()
+        minimal.session, minimal.source = oracle.connect(), KIND.open(oracle.address)
+
+    data, copy = oracle.folder / "data", tmp_path / "copy"
+    start = minimal.follow("t")
+    minimal.run("INSERT INTO @.t VALUES (1, 'kept')")
+    put(data, copy)
+    minimal.run("INSERT INTO @.t VALUES (2, 'lost')")
+    (*_, read) = (m.offset for m in minimal.read(start) if isinstance(m, Commit))
+    put(copy, data, reset=True)
+    with pytest.raises(SourceReplaced, match="was opened with RESETLOGS at SCN"):
+        next(minimal.messages(read))
+    minimal.run("INSERT INTO @.t VALUES (3, 'new')")
+    assert changes(minimal.read(start), "v") == [("INSERT", "kept"), ("INSERT", "new")]
+    put(copy, data)  # as it was, and no RESETLOGS: the same SCNs come again
+    while minimal.source.log("contract").state().offset < read:
+        minimal.run("UPDATE @.t SET v = 'other'")
+    with pytest.raises(SourceReplaced, match="was set back"):
+        next(minimal.messages(read))
+    minimal.close()
+
+
+def test_a_quiet_log_is_not_mined_until_something_is_written(
+    place: OraclePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_reader, "_QUIET", SECONDS)
+    monkeypatch.setattr(log_reader, "_POLL", 0.01)
+    mined, mine = list[int](), MiningSession.mine
+    monkeypatch.setattr(MiningSession, "mine", lambda self, *given: (mined.append(1), mine(self, *given))[1])
+    place.run(KEYED)
+    messages = place.messages(place.follow("t"))
+    before = -1
+    while len(mined) != before:  # other tests write there, too
+        before = len(mined)
+        for _ in range(5):
+            assert isinstance(next(messages), Heartbeat)
+    place.run("INSERT INTO @.t VALUES (1, 'x')")
+    found = next(message for message in messages if not isinstance(message, Heartbeat))
+    assert changes([found], "id") == [("INSERT", 1)]
 
 
 def test_rows_without_all_columns_stop_their_table_with_the_sql_for_it(minimal: OraclePlace) -> None:

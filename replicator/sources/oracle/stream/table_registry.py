@@ -220,7 +220,7 @@ class LogTables:
         # Else it is gone by now, or has another name: the log will say so, and the load goes on under that.
         if described is not None and not described.schema.is_another(self.known[table]):
             self.known[table] = described.schema
-        self._outlet.emit(Ddl.ALTER_TABLE, table, described.schema, reload=True)
+        self._outlet.emit(Ddl.ALTER_TABLE, table, self.known[table], reload=True)
 
     def changed_since(self, rows: TableRows) -> bool:
         """Does the catalog say something else of a table than when its rows were begun to be gathered?"""
