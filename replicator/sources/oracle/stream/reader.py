@@ -23,7 +23,7 @@ from replicator.model.table_set import TableSet
 from replicator.sources.base import LogReader, ReadOptions
 from replicator.sources.oracle.catalog.catalog import OracleCatalog
 from replicator.sources.oracle.catalog.table_description import TableDescription
-from replicator.sources.oracle.config import Committed, Logs, OracleConfig
+from replicator.sources.oracle.config import Committed, OracleConfig
 from replicator.sources.oracle.connection import Connection, close, connect, read_rows
 from replicator.sources.oracle.offset import ScnOffset
 from replicator.sources.oracle.stream.log_files import LogRange
@@ -96,9 +96,8 @@ class LogMinerReader(LogReader):
         done = assembler.boundary
         end, oldest, now, ahead = session.position()
         self._observed.append((end, oldest))
-        if self._config.logs is not Logs.ARCHIVED:  # an archived log has all up to its end
-            assert self._control is not None
-            self._marks.flush(self._control, end)
+        assert self._control is not None
+        self._marks.flush(self._control, end)
         self._written = session.written() if self._idle else None
         self._idle, self._mined = True, time.monotonic()
         low = done.low if self._config.committed is Committed.SERVER or not done.scn else self._next_low(done)
@@ -175,7 +174,7 @@ class LogMinerReader(LogReader):
                 " of an earlier incarnation, which this database does not have."
             )
             raise SourceReplaced(message)
-        flushed = self._marks.flushed(self._control) if self._config.logs is not Logs.ARCHIVED else None
+        flushed = self._marks.flushed(self._control) if start.incarnation == self._opened else None
         if flushed is not None and flushed < start.scn:
             message = (
                 f"{where} was set back: the log was read up to SCN {start.scn:,}, and {self._marks.table} has SCN"
