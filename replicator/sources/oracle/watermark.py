@@ -54,9 +54,9 @@ class WatermarkTable:
         self._written(connection, _FLUSH + self._replicator, f"{scn:020}")
 
     def flushed(self, connection: Connection) -> int | None:
-        """The highest SCN that `flush` was told of; None: there is no such row."""
+        """The highest SCN that `flush` was told of; None: there is no such row, or it is another's."""
         name = literal(_FLUSH + self._replicator)
-        with suppress(TableDisappeared):
+        with suppress(TableDisappeared, ValueError):
             found = read_rows(connection, f'SELECT "TOKEN" FROM {self._name} WHERE "REPLICATOR" = {name}', self.table)
             return int(found[0][0]) if found else None
         return None
