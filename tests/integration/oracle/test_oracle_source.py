@@ -160,7 +160,7 @@ def test_a_server_that_goes_on_is_read_on_and_another_past_of_it_is_told_from_th
     start = minimal.follow("t")
     minimal.run("INSERT INTO @.t VALUES (1, 'kept')")
     messages = minimal.messages(start)
-    assert changes([next(messages)], "v") == [("INSERT", "kept")]
+    assert changes([next(m for m in messages if isinstance(m, ChangeBatch))], "v") == [("INSERT", "kept")]
     put(data, copy)
     with pytest.raises(SourceUnreachable):
         for _ in messages:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from replicator.errors import LogPurged
 from replicator.sources.oracle.connection import Connection, read_rows
@@ -21,7 +21,10 @@ _ARCHIVED = (
     " AND next_change# > {low} AND resetlogs_change# = {incarnation}"
     " GROUP BY thread#, sequence#, first_change#, next_change#"
 )
-_THREADS = "SELECT thread#, last_redo_change# FROM v$thread WHERE status = 'OPEN'"
+_THREADS = (
+    "SELECT thread#, last_redo_change#, last_redo_sequence#, last_redo_block FROM v$thread WHERE status = 'OPEN'"
+    " ORDER BY 1"
+)
 _OWN_THREAD = "SELECT thread# FROM v$instance"
 
 
@@ -94,13 +97,17 @@ def _purged(where: str, low: int, sequence: int, thread: int = 1) -> LogPurged:
     return LogPurged(message)
 
 
-def written_by_all(connection: Connection, end: int, where: str) -> int:
-    """The SCN up to which the log writers of other instances (RAC) have written, `end` at most."""
-    threads = read_rows(connection, _THREADS, where)
+def log_ends(connection: Connection, where: str) -> list[tuple[Any, ...]]:
+    """(thread, SCN, log sequence, block) up to which each log writer has written; equal ones: no commit between."""
+    return read_rows(connection, _THREADS, where)
+
+
+def written_by_all(connection: Connection, threads: Sequence[tuple[Any, ...]], end: int, where: str) -> int:
+    """The SCN up to which the log writers of other instances (RAC) have written, by `log_ends`; `end` at most."""
     if len(threads) <= 1:
         return end
     own = int(read_rows(connection, _OWN_THREAD, where)[0][0])
-    return min([end, *(int(scn) for thread, scn in threads if int(thread) != own)])
+    return min([end, *(int(scn) for thread, scn, *_ in threads if int(thread) != own)])
 
 
 def kept_bytes(connection: Connection, low: int, where: str) -> int:

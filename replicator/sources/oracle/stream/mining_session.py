@@ -7,7 +7,7 @@ Sources: Oracle Database PL/SQL Packages and Types Reference, "DBMS_LOGMNR"; Ora
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC
 from functools import partial
@@ -17,7 +17,7 @@ from replicator.errors import LogPurged, SourceUnreachable
 from replicator.sources.oracle.config import Committed, Logs, OracleConfig
 from replicator.sources.oracle.connection import Connection, cancel, close, connect, read_rows, translated
 from replicator.sources.oracle.dialect import literal
-from replicator.sources.oracle.stream.log_files import LogRange, log_range, written_by_all
+from replicator.sources.oracle.stream.log_files import LogRange, log_ends, log_range, written_by_all
 from replicator.sources.oracle.stream.redo_frame import (
     COLUMNS,
     COMMIT,
@@ -36,7 +36,6 @@ _OPTIONS = ("DICT_FROM_ONLINE_CATALOG", "NO_ROWID_IN_STMT", "NO_SQL_DELIMITER")
 _ROWS = (1, 2, 3, DDL, MISSING, UNSUPPORTED)
 _ENDS = (START, COMMIT, ROLLBACK)
 _OPEN = "SELECT MIN(start_scn) FROM {view} WHERE start_scn > 0"
-_WRITTEN = "SELECT thread#, last_redo_sequence#, last_redo_block FROM v$thread WHERE status = 'OPEN' ORDER BY 1"
 _NOW = "SELECT current_scn, SYS_EXTRACT_UTC(SYSTIMESTAMP), SYSDATE FROM v$database"
 
 
@@ -64,16 +63,18 @@ class MiningSession:
         return int(scn), min(before, int(oldest)) if oldest else before, now, ahead * 1_000_000
 
     def written(self) -> list[tuple[Any, ...]]:
-        """Up to where the log writers have written; equal ones: nothing was committed between."""
-        return read_rows(self.connection, _WRITTEN, self._where)
+        """As `log_ends` has it."""
+        return log_ends(self.connection, self._where)
 
-    def range(self, low: int, end: int, *, opened: int, prior: int) -> LogRange | None:
+    def range(
+        self, low: int, end: int, written: Sequence[tuple[Any, ...]], *, opened: int, prior: int
+    ) -> LogRange | None:
         """What of these SCNs can be read now.  LogPurged.
 
         opened: RESETLOGS_CHANGE# of the database's incarnation; prior: of the one before, whose logs end there.
         """
         old = low < opened
-        end = min(end, opened - 1) if old else written_by_all(self.connection, end, self._where)
+        end = min(end, opened - 1) if old else written_by_all(self.connection, written, end, self._where)
         self._again = partial(
             log_range, self.connection, low, end, self._where, prior if old else opened,
             archived=old or self._config.logs is Logs.ARCHIVED,

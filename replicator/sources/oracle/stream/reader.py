@@ -98,13 +98,14 @@ class LogMinerReader(LogReader):
         self._observed.append((end, oldest))
         assert self._control is not None
         self._marks.flush(self._control, end)
-        self._written = session.written() if self._idle else None
+        written = session.written()
+        self._written = written if self._idle else None
         self._idle, self._mined = True, time.monotonic()
         low = done.low if self._config.committed is Committed.SERVER or not done.scn else self._next_low(done)
         if done.scn + 1 >= self._opened:
             low = max(low, self._opened)
         self._begun = low
-        found = session.range(low, end, opened=self._opened, prior=self._prior)
+        found = session.range(low, end, written, opened=self._opened, prior=self._prior)
         if found is None or found.end <= done.scn:
             yield Heartbeat(assembler.boundary, None if found is None else _EPOCH + timedelta(microseconds=now))
             return
