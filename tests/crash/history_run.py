@@ -116,8 +116,7 @@ class Trial:
                 self._beside(lambda: late.watch(lambda: self._over.is_set() or not iceberg)),
             ):
                 self._lives()
-            with self.stand.calm():
-                self.source.answer_errors(proxy, 0, self._random)
+            self._strikes.end_errors()
             self._read_refused_tables_again()
             with self.stand.lake.quiet() if self.stand.lake else nullcontext():
                 self._last_life()

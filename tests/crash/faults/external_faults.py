@@ -96,6 +96,11 @@ class Strikes:
         with suppress(*self._source.errors):  # of a server that was stopped
             self._source.answer_errors(self._proxy, self._random.randint(3, 60), self._random, share)
 
+    def end_errors(self) -> None:
+        """The source answers again."""
+        with self._stand.calm():
+            self._source.answer_errors(self._proxy, 0, self._random)
+
     def _refuse(self, _: Life) -> None:
         self._proxy.refuse(HUNG_SECONDS)
         self._proxy.cut_now()
