@@ -116,7 +116,7 @@ class Trial:
                 self._beside(lambda: late.watch(lambda: self._over.is_set() or not iceberg)),
             ):
                 self._lives()
-            proxy.answer_errors(0, ())
+            self._strikes.end_errors()
             self._read_refused_tables_again()
             with self.stand.lake.quiet() if self.stand.lake else nullcontext():
                 self._last_life()

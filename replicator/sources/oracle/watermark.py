@@ -9,7 +9,7 @@ from contextlib import suppress
 from replicator.errors import ConfigurationError, SourcePermissionDenied, TableDisappeared
 from replicator.model.identifiers import TableId
 from replicator.sources.oracle.config import WATERMARK, OracleConfig
-from replicator.sources.oracle.connection import Connection, commit, execute
+from replicator.sources.oracle.connection import Connection, commit, execute, read_rows
 from replicator.sources.oracle.dialect import literal, quoted
 
 MAX_REPLICATOR, MAX_TOKEN = 64, 255
@@ -47,11 +47,19 @@ class WatermarkTable:
             raise ValueError(message)
         self._written(connection, self._replicator, token)
 
-    def flush(self, connection: Connection, token: str) -> None:
+    def flush(self, connection: Connection, scn: int) -> None:
         """A commit of ours: what was committed before it is in the log's files when it returns, for the log writer
-        writes in order.
+        writes in order.  It says that up to this SCN will be read.
         """
-        self._written(connection, _FLUSH + self._replicator, token)
+        self._written(connection, _FLUSH + self._replicator, f"{scn:020}")
+
+    def flushed(self, connection: Connection) -> int | None:
+        """The highest SCN that `flush` was told of; None: there is no such row, or it is another's."""
+        name = literal(_FLUSH + self._replicator)
+        with suppress(TableDisappeared, ValueError):
+            found = read_rows(connection, f'SELECT "TOKEN" FROM {self._name} WHERE "REPLICATOR" = {name}', self.table)
+            return int(found[0][0]) if found else None
+        return None
 
     def token_of(self, replicator: str, token: str) -> str | None:
         """Of a row of the table in the log: our mark; None: another's."""
@@ -65,7 +73,10 @@ class WatermarkTable:
             commit(connection, self.table)
 
     def _written(self, connection: Connection, replicator: str, token: str) -> None:
-        update = f'UPDATE {self._name} SET "TOKEN" = {literal(token)} WHERE "REPLICATOR" = {literal(replicator)}'
+        value = literal(token)
+        if replicator.startswith(_FLUSH):  # of several workers, the one that is behind takes nothing back
+            value = f'GREATEST("TOKEN", {value})'
+        update = f'UPDATE {self._name} SET "TOKEN" = {value} WHERE "REPLICATOR" = {literal(replicator)}'
         insert = f"INSERT INTO {self._name} VALUES ({literal(replicator)}, {literal(token)})"
         try:
             changed = execute(connection, update, self.table)

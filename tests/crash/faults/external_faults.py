@@ -15,7 +15,6 @@ from replicator.errors import LogPurged, SourceReplaced, TidemarkError
 from replicator.model.offset import Offset
 from replicator.sources.registry import source_kind
 from tests.crash.consistency_checker import KEYED, KEYLESS
-from tests.crash.faults.errors import CODES
 from tests.crash.faults.proxy import Proxy
 from tests.crash.harness import LEASE_SECONDS, Life, Stand
 from tests.crash.plan import METADATA_RESTORED, RESTORED
@@ -94,8 +93,13 @@ class Strikes:
     def _answer_errors(self) -> None:
         """Of any class, to some or all of the next statements, done or not."""
         share = self._random.choice((0.1, 0.5, 1.0))
-        codes = CODES[self._stand.source.kind]
-        self._proxy.answer_errors(self._random.randint(3, 60), codes, chance=self._random, share=share)
+        with suppress(*self._source.errors):  # of a server that was stopped
+            self._source.answer_errors(self._proxy, self._random.randint(3, 60), self._random, share)
+
+    def end_errors(self) -> None:
+        """The source answers again."""
+        with self._stand.calm():
+            self._source.answer_errors(self._proxy, 0, self._random)
 
     def _refuse(self, _: Life) -> None:
         self._proxy.refuse(HUNG_SECONDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import subprocess
 from abc import ABC, abstractmethod
@@ -12,6 +13,8 @@ from typing import Any, ClassVar
 import pymysql
 
 from testing.workload.workload import Dialect
+from tests.crash.faults.errors import CODES
+from tests.crash.faults.proxy import Proxy
 
 
 def copied(folder: Path, to: Path) -> None:
@@ -97,6 +100,10 @@ class SourceUnderTest(ABC):
     @property
     def _copy(self) -> Path:
         return self._data.with_name("copy")
+
+    def answer_errors(self, proxy: Proxy, statements: int, chance: random.Random, share: float = 1.0) -> None:
+        """Of any class, to about such a share of Tidemark's next statements, done or not; 0 statements end it."""
+        proxy.answer_errors(statements, CODES.get(self.kind, ()), chance=chance, share=share)
 
     def open_memory_tables(self, name: str) -> bool:
         """Open the tables that a restart of the server empties, so that its log tells of it; True where there are

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Sequence
 from contextlib import closing
@@ -12,10 +13,18 @@ import oracledb
 
 from testing.servers.oracle.server.embedded import EmbeddedOracle
 from testing.workload.oracle.driver import OracleConnection
-from tests.crash.sources.base import SourceUnderTest
+from tests.crash.faults.errors import TEXT
+from tests.crash.faults.proxy import Proxy
+from tests.crash.sources.base import SourceUnderTest, copied
 
 LOG_BYTES = 300_000  # so small that logs are switched and archived while a history is played
 ALL_LOGGED = "ALTER DATABASE ADD SUPPLEMENTAL LOG DATA (ALL) COLUMNS"
+# https://docs.oracle.com/en/error-help/db/: locks, resources, limits, broken blocks and files, rights, syntax, sessions
+NUMBERS = (
+    1, 28, 54, 60, 257, 376, 600, 603, 604, 904, 942, 1000, 1012, 1013, 1031, 1033, 1034, 1089, 1092, 1113, 1284, 1291,
+    1306, 1323, 1410, 1466, 1476, 1536, 1555, 1578, 1652, 1722, 2049, 2396, 3113, 3135, 4020, 4021, 4030, 4031, 4036,
+    4068, 6502, 6550, 7445, 8103, 8177, 8181, 12801, 12805, 12899, 20000, 22288, 28000, 30006, 30036, 65054,
+)  # fmt: skip
 TYPES = {"BIGINT": "NUMBER(18)", "INT": "NUMBER(9)"}
 _WORD = re.compile(r"\b(?:BIGINT|INT|witness_log|witness|id|v|amount|stamp|t|n)\b|%s")
 _ROWS = re.compile(r'INSERT (INTO "witness_log" VALUES) (\([^()]*\)(?:, \([^()]*\))+)')
@@ -71,6 +80,19 @@ class Oracle(SourceUnderTest):
 
     def drop(self, name: str) -> None:
         self.execute(f'DROP USER "{name}" CASCADE')
+
+    def restore_data(self) -> None:
+        """As incomplete recovery does it, which ends with OPEN RESETLOGS."""
+        self.server.stop()
+        copied(self._copy, self._data)
+        self.server.reset_logs()
+        self.server.start()
+
+    def answer_errors(self, proxy: Proxy, statements: int, chance: random.Random, share: float = 1.0) -> None:
+        """By the emulator: the proxy does not speak its protocol."""
+        del proxy
+        wanted = ["tidemark", statements, share, chance.randrange(1000), TEXT, *NUMBERS]
+        self.execute(f"ALTER SYSTEM SET answer_errors = '{','.join(map(str, wanted))}'")
 
     def tables(self, name: str) -> set[str]:
         with closing(self.connect()) as connection, connection.cursor() as cursor:

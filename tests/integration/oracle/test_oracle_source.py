@@ -10,15 +10,18 @@ from typing import Any, ClassVar
 
 import pytest
 
-from replicator.errors import LogPurged, SourceMisconfigured, SourceUnreachable
-from replicator.model.change import Commit, LogMessage, TableFailed
+from replicator.errors import LogPurged, SourceMisconfigured, SourceReplaced, SourceUnreachable
+from replicator.model.change import ChangeBatch, Commit, Ddl, Heartbeat, LogMessage, SchemaChange, TableFailed
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckResult, CheckStatus, ReadOptions
 from replicator.sources.oracle import KIND
+from replicator.sources.oracle.stream import reader as log_reader
+from replicator.sources.oracle.stream.mining_session import MiningSession
 from testing.servers.oracle.server.embedded import EmbeddedOracle
 from tests.contract.oracle import OracleKeptPlace, OraclePlace
-from tests.contract.place import changes
+from tests.contract.place import SECONDS, changes
+from tests.crash.sources import copied
 
 pytestmark = pytest.mark.integration
 KEYED = "CREATE TABLE @.t (id int PRIMARY KEY, v varchar(20))"
@@ -138,20 +141,64 @@ def minimal(oracle: EmbeddedOracle) -> OraclePlace:
     return place
 
 
-def test_a_session_that_is_cut_is_an_error_that_is_retried(minimal: OraclePlace, oracle: EmbeddedOracle) -> None:
-    """And a server that goes on from its data is read on."""
+def test_a_server_that_goes_on_is_read_on_and_another_past_of_it_is_told_from_the_one_that_was_read(
+    oracle: EmbeddedOracle, minimal: OraclePlace, tmp_path: Path
+) -> None:
+    """https://docs.oracle.com/en/database/oracle/oracle-database/19/bradv/rman-data-repair-concepts.html, "Database
+    Incarnations": OPEN RESETLOGS begins another log, whose sequences begin with 1; what was archived of the one before
+    holds up to there."""
+
+    def put(folder: Path, to: Path, *, reset: bool = False) -> None:
+        oracle.stop()
+        copied(folder, to)
+        if reset:
+            oracle.reset_logs()
+        oracle.start()
+        minimal.session, minimal.source = oracle.connect(), KIND.open(oracle.address)
+
+    data, copy = oracle.folder / "data", tmp_path / "copy"
     start = minimal.follow("t")
-    minimal.run("INSERT INTO @.t VALUES (1, 'x')")
+    minimal.run("INSERT INTO @.t VALUES (1, 'kept')")
     messages = minimal.messages(start)
-    assert changes([next(messages)], "id") == [("INSERT", 1)]
-    oracle.stop()
+    assert changes([next(m for m in messages if isinstance(m, ChangeBatch))], "v") == [("INSERT", "kept")]
+    put(data, copy)
     with pytest.raises(SourceUnreachable):
         for _ in messages:
             pass
-    oracle.start()
-    minimal.session, minimal.source = oracle.connect(), KIND.open(oracle.address)
-    assert changes(minimal.read(start), "id") == [("INSERT", 1)]
+    minimal.run("INSERT INTO @.t VALUES (2, 'lost')")
+    told = minimal.read(start)
+    assert changes(told, "v") == [("INSERT", "kept"), ("INSERT", "lost")]
+    read = next(m.offset for m in reversed(told) if isinstance(m, Commit))
+    put(copy, data, reset=True)
+    with pytest.raises(SourceReplaced, match="was opened with RESETLOGS at SCN"):
+        next(minimal.messages(read))
+    minimal.run("INSERT INTO @.t VALUES (3, 'new')")
+    assert changes(minimal.read(start), "v") == [("INSERT", "kept"), ("INSERT", "new")]
+    put(copy, data)  # as it was, and no RESETLOGS: the same SCNs come again
+    while minimal.source.log("contract").state().offset < read:
+        minimal.run("UPDATE @.t SET v = 'other'")
+    with pytest.raises(SourceReplaced, match="was set back"):
+        next(minimal.messages(read))
     minimal.close()
+
+
+def test_a_quiet_log_is_not_mined_until_something_is_written(
+    place: OraclePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_reader, "_QUIET", SECONDS)
+    monkeypatch.setattr(log_reader, "_POLL", 0.01)
+    mined, mine = list[int](), MiningSession.mine
+    monkeypatch.setattr(MiningSession, "mine", lambda self, *given: (mined.append(1), mine(self, *given))[1])
+    place.run(KEYED)
+    messages = place.messages(place.follow("t"))
+    before = -1
+    while len(mined) != before:  # other tests write there, too
+        before = len(mined)
+        for _ in range(5):
+            assert isinstance(next(messages), Heartbeat)
+    place.run("INSERT INTO @.t VALUES (1, 'x')")
+    found = next(message for message in messages if not isinstance(message, Heartbeat))
+    assert changes([found], "id") == [("INSERT", 1)]
 
 
 def test_rows_without_all_columns_stop_their_table_with_the_sql_for_it(minimal: OraclePlace) -> None:
@@ -183,3 +230,48 @@ def test_a_reader_that_is_closed_by_another_thread_ends(place: OraclePlace) -> N
             pass
     closing_thread.join(20)
     assert not closing_thread.is_alive()
+
+
+def test_tables_that_were_described_after_they_swapped_names_are_told_apart_by_rows_that_were_read(
+    minimal: OraclePlace,
+) -> None:
+    """A replicator starts behind renames, with definitions of now: its log gives the names once more.  Of one pair, the
+    columns are alike, too."""
+    place, swaps = minimal, (("t", "s"), ("u", "w"))
+    place.run("CREATE TABLE @.s (id int PRIMARY KEY, n int)")
+    place.run("CREATE TABLE @.u (id int PRIMARY KEY)", "CREATE TABLE @.w (id int PRIMARY KEY)")
+    start = place.follow("t", "s", "u", "w")
+    for one, other in swaps:
+        for before, after in ((one, "x"), (other, one), ("x", other)):
+            execute(place, f'ALTER TABLE "{place.name}"."{before}" RENAME TO "{after}"')
+    place.tables = TableSet(tables=place.tables.tables, databases=frozenset({place.name}))
+    place.schemas = right = place.described("t", "s", "u", "w")
+    reader = place.source.log_reader("contract", ReadOptions())
+    known, seen = dict(place.schemas), list[LogMessage]()
+    messages = reader.read(start, place.tables, place.schemas)
+    for message in messages:
+        if isinstance(message, Heartbeat):
+            place.mark()  # as chunks write
+            if None not in [reader.learned(schema, known[table]) for table, schema in right.items()]:
+                break
+        if not isinstance(message, SchemaChange):
+            continue
+        seen.append(message)
+        if message.operation is Ddl.RENAME_TABLE:
+            del known[message.table]
+        known[message.new_table or message.table] = message.schema
+    assert {table: schema.identity for table, schema in known.items()} == {
+        table: schema.identity for table, schema in right.items()
+    }
+    assert {one.table for one in seen if one.reload} == set(right)
+    for number, table in enumerate("tsuw"):
+        place.run(f"INSERT INTO @.{table} (id) VALUES ({number})")
+    found: dict[str, int] = {}
+    for message in messages:
+        if isinstance(message, ChangeBatch):
+            found |= {message.table.name: message.data.column("id")[0].as_py()}
+        if len(found) == len(right):
+            break
+    assert found == {"t": 0, "s": 1, "u": 2, "w": 3}
+    reader.close()
+    place.close()

@@ -87,6 +87,8 @@ class DdlEffects:
             self._drop(old, text)
             self._arrive(new)
             return
+        if new in registry.known:
+            self._drop(new, "")
         del registry.known[old]
         registry.revive(new)
         registry.lost.pop(old, None)

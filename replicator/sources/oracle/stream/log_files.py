@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from replicator.errors import LogPurged
 from replicator.sources.oracle.connection import Connection, read_rows
@@ -18,9 +18,13 @@ _ONLINE = (
 _ARCHIVED = (
     "SELECT thread#, sequence#, first_change#, next_change#, MIN(name), MAX(blocks * block_size), 'ARCHIVED'"
     " FROM v$archived_log WHERE name IS NOT NULL AND deleted = 'NO' AND archived = 'YES' AND standby_dest = 'NO'"
-    " AND next_change# > {low} GROUP BY thread#, sequence#, first_change#, next_change#"
+    " AND next_change# > {low} AND resetlogs_change# = {incarnation}"
+    " GROUP BY thread#, sequence#, first_change#, next_change#"
 )
-_THREADS = "SELECT thread#, last_redo_change# FROM v$thread WHERE status = 'OPEN'"
+_THREADS = (
+    "SELECT thread#, last_redo_change#, last_redo_sequence#, last_redo_block FROM v$thread WHERE status = 'OPEN'"
+    " ORDER BY 1"
+)
 _OWN_THREAD = "SELECT thread# FROM v$instance"
 
 
@@ -44,15 +48,19 @@ class LogRange(NamedTuple):
     end: int
 
 
-def log_range(connection: Connection, low: int, end: int, where: str, *, archived: bool) -> LogRange | None:
+def log_range(
+    connection: Connection, low: int, end: int, where: str, incarnation: int, *, archived: bool
+) -> LogRange | None:
     """Of all threads; None: there is nothing to read yet.  LogPurged where a file is gone.
 
-    archived: of archived files only, `end` being no later than what all threads have archived.
+    incarnation: its RESETLOGS_CHANGE#; archived: of archived files only, `end` being no later than what all threads
+    have archived.
     """
     by_thread: dict[int, dict[int, LogFile]] = defaultdict(dict)
     listed = [] if archived else [LogFile(*row) for row in read_rows(connection, _ONLINE, where)]
     # After the online ones: a log that was archived meanwhile is there twice, and the file that stays is taken.
-    listed += [LogFile(*row) for row in read_rows(connection, _ARCHIVED.format(low=low), where)]
+    sql = _ARCHIVED.format(low=low, incarnation=incarnation)
+    listed += [LogFile(*row) for row in read_rows(connection, sql, where)]
     for one in listed:
         by_thread[int(one.thread)][int(one.sequence)] = one
     files: list[LogFile] = []
@@ -66,6 +74,8 @@ def log_range(connection: Connection, low: int, end: int, where: str, *, archive
     if not files:
         if archived:
             return None
+        raise _purged(where, low, 0)
+    if int(min(one.first for one in files)) > low:
         raise _purged(where, low, 0)
     return LogRange(tuple(one for one in files if int(one.first) <= end), low, end)
 
@@ -87,16 +97,21 @@ def _purged(where: str, low: int, sequence: int, thread: int = 1) -> LogPurged:
     return LogPurged(message)
 
 
-def written_by_all(connection: Connection, end: int, where: str) -> int:
-    """The SCN up to which the log writers of other instances (RAC) have written, `end` at most."""
-    threads = read_rows(connection, _THREADS, where)
+def log_ends(connection: Connection, where: str) -> list[tuple[Any, ...]]:
+    """(thread, SCN, log sequence, block) up to which each log writer has written; equal ones: no commit between."""
+    return read_rows(connection, _THREADS, where)
+
+
+def written_by_all(connection: Connection, threads: Sequence[tuple[Any, ...]], end: int, where: str) -> int:
+    """The SCN up to which the log writers of other instances (RAC) have written, by `log_ends`; `end` at most."""
     if len(threads) <= 1:
         return end
     own = int(read_rows(connection, _OWN_THREAD, where)[0][0])
-    return min([end, *(int(scn) for thread, scn in threads if int(thread) != own)])
+    return min([end, *(int(scn) for thread, scn, *_ in threads if int(thread) != own)])
 
 
 def kept_bytes(connection: Connection, low: int, where: str) -> int:
     """Of the files from an SCN on.  LogPurged."""
-    found = log_range(connection, low, 2**62, where, archived=False)
+    opened = int(read_rows(connection, "SELECT resetlogs_change# FROM v$database", where)[0][0] or 0)
+    found = log_range(connection, max(low, opened), 2**62, where, opened, archived=False)
     return sum(int(one.bytes or 0) for one in found.files) if found else 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC
 
 from replicator.errors import LogPurged, SourceMisconfigured, SourcePermissionDenied
@@ -48,12 +50,18 @@ class OracleLog:
         return SourceState(offset, f"oracle-{int(dbid)}", at.replace(tzinfo=UTC), str(self._connection.version))
 
     def prepare(self, tables: TableSet, *, first: bool, waiting: SourceWait = WITHOUT_END) -> SourceState:
-        """Nothing is made: supplemental logging of tables is the administrator's, and the connection test asks for it.
+        """The first place is written down at the source.  Supplemental logging of tables is the administrator's, and
+        the connection test asks for it.
 
         LogPurged comes with the first reading.
         """
-        del tables, first, waiting
-        return self.state()
+        del tables, waiting
+        found = self.state()
+        if first:
+            assert isinstance(found.offset, ScnOffset)
+            with self._marks() as (marks, own):
+                marks.flush(own, found.offset.scn)
+        return found
 
     def held(self, checkpoint: Offset | None) -> LogHeld | None:
         """The files from the checkpoint on.
@@ -79,8 +87,13 @@ class OracleLog:
 
     def remove(self) -> None:
         """The replicator's rows of the watermark table; they stay, and do no harm, where the user may not delete."""
+        with self._marks() as (marks, own):
+            marks.forget(own)
+
+    @contextmanager
+    def _marks(self) -> Iterator[tuple[WatermarkTable, Connection]]:
         own = connect(self._config)
         try:
-            WatermarkTable(self._config, self._replicator).forget(own)
+            yield WatermarkTable(self._config, self._replicator), own
         finally:
             close(own)

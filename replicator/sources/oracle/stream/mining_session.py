@@ -7,15 +7,17 @@ Sources: Oracle Database PL/SQL Packages and Types Reference, "DBMS_LOGMNR"; Ora
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC
+from functools import partial
+from typing import Any
 
 from replicator.errors import LogPurged, SourceUnreachable
 from replicator.sources.oracle.config import Committed, Logs, OracleConfig
 from replicator.sources.oracle.connection import Connection, cancel, close, connect, read_rows, translated
 from replicator.sources.oracle.dialect import literal
-from replicator.sources.oracle.stream.log_files import LogRange, log_range, written_by_all
+from replicator.sources.oracle.stream.log_files import LogRange, log_ends, log_range, written_by_all
 from replicator.sources.oracle.stream.redo_frame import (
     COLUMNS,
     COMMIT,
@@ -44,6 +46,7 @@ class MiningSession:
         self._config, self._where = config, config.where
         self.connection: Connection = connect(config, root=True)
         self._mining = False
+        self._again: Callable[[], LogRange | None] = lambda: None
         self._thread = threading.get_ident()
 
     def position(self) -> tuple[int, int, int, int]:
@@ -59,11 +62,24 @@ class MiningSession:
         now = int(utc.replace(tzinfo=UTC).timestamp() * 1_000_000)
         return int(scn), min(before, int(oldest)) if oldest else before, now, ahead * 1_000_000
 
-    def range(self, low: int, end: int) -> LogRange | None:
-        """What of these SCNs can be read now.  LogPurged."""
-        end = written_by_all(self.connection, end, self._where)
-        archived = self._config.logs is Logs.ARCHIVED
-        return log_range(self.connection, low, end, self._where, archived=archived)
+    def written(self) -> list[tuple[Any, ...]]:
+        """As `log_ends` has it."""
+        return log_ends(self.connection, self._where)
+
+    def range(
+        self, low: int, end: int, written: Sequence[tuple[Any, ...]], *, opened: int, prior: int
+    ) -> LogRange | None:
+        """What of these SCNs can be read now.  LogPurged.
+
+        opened: RESETLOGS_CHANGE# of the database's incarnation; prior: of the one before, whose logs end there.
+        """
+        old = low < opened
+        end = min(end, opened - 1) if old else written_by_all(self.connection, written, end, self._where)
+        self._again = partial(
+            log_range, self.connection, low, end, self._where, prior if old else opened,
+            archived=old or self._config.logs is Logs.ARCHIVED,
+        )  # fmt: skip
+        return self._again()
 
     def mine(self, found: LogRange, owners: Collection[str], after: int) -> Iterator[RedoFrame]:
         """Rows of these owners' tables, of unknown ones and of those that end transactions; of transactions that were
@@ -83,7 +99,7 @@ class MiningSession:
             yield from mined
         except LogPurged as error:
             self.stop()
-            self.range(found.low, found.end)  # is it?
+            self._again()  # is it?
             raise SourceUnreachable(f"{error.message} (A log was switched meanwhile.)") from None
         self.stop()
 

@@ -23,7 +23,7 @@ from replicator.model.table_set import TableSet
 from replicator.sources.base import LogReader, ReadOptions
 from replicator.sources.oracle.catalog.catalog import OracleCatalog
 from replicator.sources.oracle.catalog.table_description import TableDescription
-from replicator.sources.oracle.config import Committed, Logs, OracleConfig
+from replicator.sources.oracle.config import Committed, OracleConfig
 from replicator.sources.oracle.connection import Connection, close, connect, read_rows
 from replicator.sources.oracle.offset import ScnOffset
 from replicator.sources.oracle.stream.log_files import LogRange
@@ -36,9 +36,10 @@ from replicator.sources.shared.date_policy import date_policy
 
 _BEAT = 0.4  # seconds
 _POLL = 0.4
+_QUIET = 2.0  # the longest that nothing is mined, whatever the log's end says
 MAX_LOOKS = 10_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_INCARNATION = "SELECT {} FROM v$database"
+_INCARNATION = "SELECT resetlogs_change#, prior_resetlogs_change# FROM v$database"
 
 
 class LogMinerReader(LogReader):
@@ -52,6 +53,11 @@ class LogMinerReader(LogReader):
         self._open = OpenTransactions(options.batch_bytes)
         self._grouped = CommittedTransactions(options.batch_bytes)
         self._low = 0
+        self._opened = self._prior = 0  # RESETLOGS_CHANGE# of this incarnation, and of the one before
+        self._begun = 0  # the SCN at which the last range began
+        self._idle = False  # had it nothing?
+        self._written: object = None  # where the log ended then; None: not asked
+        self._mined = 0.0  # when
         self._observed: list[tuple[int, int]] = []  # SCNs, and at which the oldest transaction had begun that was open
         self._closed = threading.Event()
         self._assembler: TransactionAssembler | None = None
@@ -65,16 +71,22 @@ class LogMinerReader(LogReader):
         self._tables = tables
         self._session = session = MiningSession(self._config)
         self._control = connect(self._config)
-        start = recognised(session.connection, start, self._config.where)
+        start = self._recognised(start)
         assembler = self._assembler = TransactionAssembler(
             tables, schemas, self._options, start, self._marks, self._describe, self._now
         )
+        assembler.registry.part_identities()
         try:
             while not self._closed.is_set():
                 begun = time.monotonic()
-                yield from self._range(session, assembler)
-                if not self._closed.wait(max(_POLL - (time.monotonic() - begun), 0.01)):
-                    continue
+                if self._written and begun - self._mined < _QUIET and session.written() == self._written:
+                    yield Heartbeat(assembler.boundary, None)
+                else:
+                    yield from self._range(session, assembler)
+                took = time.monotonic() - begun
+                # what LogMiner keeps back is mined again and again: of the server's time, half at most
+                again = not self._low and assembler.boundary.low <= self._begun
+                self._closed.wait(max(_POLL - took, took if again else 0.0, 0.01))
         finally:
             self.close()
         message = "The log's reader was closed."
@@ -84,10 +96,16 @@ class LogMinerReader(LogReader):
         done = assembler.boundary
         end, oldest, now, ahead = session.position()
         self._observed.append((end, oldest))
-        if self._config.logs is not Logs.ARCHIVED:  # an archived log has all up to its end
-            self._flush(str(end))
+        assert self._control is not None
+        self._marks.flush(self._control, end)
+        written = session.written()
+        self._written = written if self._idle else None
+        self._idle, self._mined = True, time.monotonic()
         low = done.low if self._config.committed is Committed.SERVER or not done.scn else self._next_low(done)
-        found = session.range(low, end)
+        if done.scn + 1 >= self._opened:
+            low = max(low, self._opened)
+        self._begun = low
+        found = session.range(low, end, written, opened=self._opened, prior=self._prior)
         if found is None or found.end <= done.scn:
             yield Heartbeat(assembler.boundary, None if found is None else _EPOCH + timedelta(microseconds=now))
             return
@@ -96,7 +114,7 @@ class LogMinerReader(LogReader):
             if part is not None:
                 assembler.feed(part, ahead)
             for message in assembler.take_out():
-                beat = time.monotonic()
+                beat, self._idle = time.monotonic(), False
                 yield message
             if time.monotonic() - beat > _BEAT:
                 beat = time.monotonic()
@@ -108,7 +126,9 @@ class LogMinerReader(LogReader):
         quiet = not assembler.unsettled
         assembler.reached(ScnOffset(found.end, restart, done.incarnation))
         assembler.settle()
-        yield from assembler.take_out()
+        last = assembler.take_out()
+        self._idle = self._idle and not last
+        yield from last
         at = _EPOCH + timedelta(microseconds=now) if found.end == end else None
         yield Heartbeat(assembler.boundary, at if quiet else None)
 
@@ -136,13 +156,37 @@ class LogMinerReader(LogReader):
             del self._observed[1::2]
         return usable[-1] if usable else found.low
 
+    def _recognised(self, start: ScnOffset) -> ScnOffset:
+        """The place in the database's present incarnation.
+
+        OPEN RESETLOGS, after a failover or a restore, begins another log: it goes on where the old one was read up to
+        no later than its end.  A copy of the files that is opened as it is goes on with the same SCNs: its row of the
+        watermark table says how far it was read.  SourceReplaced where the log that was read is not this one's.
+        """
+        assert self._session is not None
+        assert self._control is not None
+        where = self._config.where
+        found = read_rows(self._session.connection, _INCARNATION, where)[0]
+        self._opened, self._prior = (int(one or 0) for one in found)
+        known = start.incarnation in {0, self._opened}
+        if not known and (start.incarnation != self._prior or start.scn >= self._opened):
+            message = (
+                f"{where} was opened with RESETLOGS at SCN {self._opened:,}; the log was read up to SCN {start.scn:,}"
+                " of an earlier incarnation, which this database does not have."
+            )
+            raise SourceReplaced(message)
+        flushed = self._marks.flushed(self._control) if start.incarnation == self._opened else None
+        if flushed is not None and flushed < start.scn:
+            message = (
+                f"{where} was set back: the log was read up to SCN {start.scn:,}, and {self._marks.table} has SCN"
+                f" {flushed:,} as the last that was to be read."
+            )
+            raise SourceReplaced(message)
+        return ScnOffset(start.scn, start.restart, self._opened)
+
     def _owners(self, assembler: TransactionAssembler) -> set[str]:
         known = {table.database for table in (*self._tables.tables, *assembler.registry.known)}
         return known | self._tables.searched | {self._marks.table.database}
-
-    def _flush(self, token: str) -> None:
-        assert self._control is not None
-        self._marks.flush(self._control, token)
 
     def _now(self) -> int:
         assert self._control is not None
@@ -167,15 +211,19 @@ class LogMinerReader(LogReader):
         """Oracle keeps its log by its own rules, whoever has read it: there is nothing to tell it."""
 
     def learned(self, shown: TableSchema, known: TableSchema) -> TableSchema | None:
-        """The log tells of every statement: rows under another schema wait for it."""
-        return known if shown == known else None
+        """Rows under another schema wait for the log, which tells of every statement: unless what is known is wrong."""
+        if shown == known and shown.identity == known.identity:
+            return known
+        if self._assembler is not None:
+            self._assembler.registry.doubt(shown.table)
+        return None
 
     def close(self) -> None:
         """Ends the session; a `read` under way ends with SourceUnreachable."""
         self._closed.set()
         self._open.close()
         self._grouped.close()
-        self._low = 0
+        self._low, self._idle, self._written = 0, False, None
         self._observed = []
         session, self._session = self._session, None
         control, self._control = self._control, None
@@ -183,26 +231,3 @@ class LogMinerReader(LogReader):
             if session is not None:
                 session.close()
         close(control)
-
-
-def recognised(connection: Connection, start: ScnOffset, where: str) -> ScnOffset:
-    """The place in the database's present incarnation.
-
-    OPEN RESETLOGS, after a failover or a restore, begins another log: it goes on where the old one was read up to no
-    later than its end.  SourceReplaced where it does not.
-    """
-
-    def asked(column: str) -> int:
-        return int(read_rows(connection, _INCARNATION.format(column), where)[0][0] or 0)
-
-    now = asked("resetlogs_change#")
-    if not start.incarnation or start.incarnation == now:
-        return ScnOffset(start.scn, start.restart, now)
-    prior = asked("prior_resetlogs_change#")
-    if start.incarnation == prior and start.scn < now:
-        return ScnOffset(start.scn, start.restart, now)
-    message = (
-        f"{where} was opened with RESETLOGS at SCN {now:,}; the log was read up to SCN {start.scn:,} of an earlier"
-        " incarnation, which this database does not have."
-    )
-    raise SourceReplaced(message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
@@ -9,11 +10,11 @@ from typing import Protocol
 from replicator.errors import EventUndecodable, TableError
 from replicator.model.change import Ddl, TableFailed
 from replicator.model.identifiers import TableId
-from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.oracle.catalog.table_description import TableDescription
+from replicator.sources.oracle.offset import ScnOffset
 from replicator.sources.oracle.rows.redo_rows import TableLayout, TableRows
 from replicator.sources.oracle.stream.redo_frame import Names
 from replicator.sources.shared.date_policy import date_policy
@@ -25,7 +26,7 @@ class Outlet(Protocol):
     """The assembler, as its parts see it."""
 
     @property
-    def boundary(self) -> Offset:
+    def boundary(self) -> ScnOffset:
         """Reading can resume here and miss nothing."""
 
     def flush(self) -> None:
@@ -69,6 +70,8 @@ class LogTables:
         self._targets: dict[Names, TableRows | None] = {}
         self._holders: dict[Names, TableId | None] = {}
         self._failed: set[TableId] = set()
+        # what was known, what the catalog had instead, and an SCN at which it still had
+        self._doubts: dict[TableId, tuple[TableSchema | None, TableSchema, int]] = {}
 
     def wants(self, table: TableId) -> bool:
         """True for a table of the selection that has not failed."""
@@ -124,6 +127,48 @@ class LogTables:
             self._holders[names] = was or (table if table in self.known and described is None else None)
         return self._holders[names]
 
+    def part_identities(self) -> None:
+        """Of several tables with one number, all but one are described as of a later place than this one, where names
+        were given to others.  Which, the log tells: until then they have no number, and are read again.
+        """
+        counts = Counter(schema.identity for schema in self.known.values() if schema.identity)
+        for table, schema in list(self.known.items()):
+            if counts[schema.identity] > 1:
+                self._without_number(table)
+
+    def _without_number(self, table: TableId) -> None:
+        self.known[table] = replace(self.known[table], identity="")
+        self._outlet.emit(Ddl.ALTER_TABLE, table, self.known[table], reload=True)
+
+    def doubt(self, table: TableId) -> None:
+        """Rows that were read show another definition than what is known here.
+
+        Mostly a statement came after them.  But what is known may be wrong: at the start a table is described as the
+        catalog has it, and renames that are before that in the catalog, and behind it in the log, count twice.  So the
+        catalog is asked; when the log has come to the SCN of that answer, and has told of no other definition, the
+        answer is right, and what is known is not.
+        """
+        known = self.known.get(table)
+        before, described, scn = self._doubts.get(table, (None, None, 0))
+        if described is None or before is not known:
+            self._doubts.pop(table, None)
+            found = self.describe(table)
+            if isinstance(found, TableDescription) and not _agree(found.schema, known):
+                self._doubts[table] = known, found.schema, self._now()
+        elif self.wants(table) and self._outlet.boundary.covers(ScnOffset(scn)):
+            self._correct(described)
+
+    def _correct(self, right: TableSchema) -> None:
+        del self._doubts[right.table]
+        self._outlet.flush()
+        self.forget(right.table)
+        other = self.of_object(right.identity)
+        if other is not None and other != right.table:
+            self._without_number(other)
+        operation = Ddl.ALTER_TABLE if right.table in self.known else Ddl.CREATE_TABLE
+        self.known[right.table] = right
+        self._outlet.emit(operation, right.table, right, reload=True)
+
     def _found(self, table: TableId) -> TableRows | None:
         """The online catalog names a table as it is called now: at this place of the log it may have another name, or
         another table this one.
@@ -147,8 +192,8 @@ class LogTables:
         if isinstance(described, TableError):
             self.fail(table, described)
             return None
-        if described is None:
-            return None
+        if described is None or self.of_object(described.schema.identity) not in {None, table}:
+            return None  # another table has its name by now: a later statement will tell
         known = table in self.known
         self.known[table] = described.schema
         self._outlet.emit(Ddl.ALTER_TABLE if known else Ddl.CREATE_TABLE, table, described.schema, reload=True)
@@ -167,15 +212,15 @@ class LogTables:
             return
         self.lost[table] = self._now()
         described = self.describe(table)
-        if described is None:
-            return  # it is gone by now, and the log will say so
         self._outlet.flush()
         self.forget(table)
         if isinstance(described, TableError):
             self.skip(table, described)
             return
-        self.known[table] = described.schema
-        self._outlet.emit(Ddl.ALTER_TABLE, table, described.schema, reload=True)
+        # Else it is gone by now, or has another name: the log will say so, and the load goes on under that.
+        if described is not None and not described.schema.is_another(self.known[table]):
+            self.known[table] = described.schema
+        self._outlet.emit(Ddl.ALTER_TABLE, table, self.known[table], reload=True)
 
     def changed_since(self, rows: TableRows) -> bool:
         """Does the catalog say something else of a table than when its rows were begun to be gathered?"""
@@ -198,6 +243,10 @@ class LogTables:
         rows = TableRows(layout, date_policy(options), keep_undecodable=options.keep_undecodable)
         self.gathered[table] = rows
         return rows
+
+
+def _agree(shown: TableSchema, known: TableSchema | None) -> bool:
+    return known is not None and shown == known and shown.identity == known.identity
 
 
 def layout_for(schema: TableSchema, described: TableDescription) -> TableLayout | None:

@@ -13,8 +13,19 @@ import psycopg
 
 from testing.servers.oracle.engine.catalog import ADMINISTRATORS, Catalog, Table, User
 from testing.servers.oracle.engine.catalog import DBA as DBA_ROLE
+from testing.servers.oracle.engine.errors import AnsweredErrors
 from testing.servers.oracle.engine.kinds import Kind
-from testing.servers.oracle.engine.log.redo import COMMIT, DELETE, INSERT, ROLLBACK, START, UPDATE, Record, RedoLog
+from testing.servers.oracle.engine.log.redo import (
+    COMMIT,
+    DELETE,
+    INSERT,
+    RESETLOGS,
+    ROLLBACK,
+    START,
+    UPDATE,
+    Record,
+    RedoLog,
+)
 
 FIRST_SCN = 1_000_000
 SEGMENTS, SLOTS = 10, 34
@@ -45,6 +56,7 @@ class Database:
         self.redo = RedoLog(folder, log_size)
         self.transactions: dict[tuple[int, int, int], Transaction] = {}
         self.started = time.time()
+        self.errors = AnsweredErrors()
         self._scn = FIRST_SCN
         self._xids = 0
         self._open(password)
@@ -73,6 +85,10 @@ class Database:
             assert newest
             self._scn = max(self._scn, newest[0])
             self._recover(behind)
+            if (mark := self.folder / RESETLOGS).exists():
+                with self.lock:
+                    self.redo.switch(self.next_scn(), reset=True)
+                mark.unlink()
 
     def _recover(self, behind: psycopg.Connection) -> None:
         """Transactions whose end is not in the redo log: Postgres knows which of them are committed."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import threading
 from pathlib import Path
 
 TEXTS = {
@@ -18,6 +20,33 @@ class OracleError(Exception):
         self.number, self.at = number, at
         self.message = f"ORA-{number:05}: {text}"
         super().__init__(self.message)
+
+
+class AnsweredErrors:
+    """Errors that the statements of one program are answered with, instead of being done or after it.
+
+    As `ALTER SYSTEM SET answer_errors = 'PROGRAM,STATEMENTS,SHARE,SEED,TEXT,NUMBER,NUMBER…'` asks for it: of so many
+    statements about such a share; 0 statements end it.
+    """
+
+    def __init__(self, wanted: str = ",0,0,0,") -> None:
+        self._program, left, share, seed, self._text, *numbers = wanted.split(",")
+        self._left, self._share, self._chance = int(left), float(share), random.Random(seed)  # noqa: S311
+        self._numbers = [int(one) for one in numbers]
+        self._lock = threading.Lock()
+
+    def choose(self, program: str) -> tuple[OracleError, bool] | None:
+        """The error, and whether the statement is done before; None: no error."""
+        with self._lock:
+            if not self._left or program != self._program:
+                return None
+            self._left -= 1
+            if self._chance.random() >= self._share:
+                return None
+            error = OracleError(3001, self._text)
+            error.number = self._chance.choice(self._numbers)
+            error.message = f"ORA-{error.number:05}: {self._text}"
+            return error, self._chance.choice((True, False))
 
 
 def unsupported(what: object) -> OracleError:

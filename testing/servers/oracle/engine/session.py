@@ -40,8 +40,10 @@ _COMMENT = re.compile(r"^(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)+", re.DOTALL)
 class Session:
     """One connection's."""
 
-    def __init__(self, database: Database, user: User, service: str, time_zone: str, number: int) -> None:
-        self.database, self.service, self.number = database, service, number
+    def __init__(
+        self, database: Database, user: User, service: str, time_zone: str, number: int, program: str = ""
+    ) -> None:
+        self.database, self.service, self.number, self._program = database, service, number, program
         self.user, self.schema, self.time_zone = user.name, user.name, time_zone
         self.nls = {**FORMATS, "NLS_NUMERIC_CHARACTERS": ".,"}
         self.miner = LogMiner(self)
@@ -104,6 +106,10 @@ class Session:
         return f"${len(self._parameters)}"
 
     # Statements
+
+    def answered_error(self) -> tuple[OracleError, bool] | None:
+        """That the next statement is answered with, and whether it is done before."""
+        return self.database.errors.choose(self._program)
 
     def execute(self, sql: str, binds: Sequence[Bind]) -> Outcome:
         text = _COMMENT.sub("", sql)

@@ -41,7 +41,7 @@ def serve(database: Database, client: socket.socket) -> None:
             users = database.catalog.users
             passwords = {name: user.password for name, user in users.items()}
             login = handshake.log_in(channel, passwords, facts, lambda name: _check(users[name]))
-            session = Session(database, users[login.user], service, login.time_zone, number)
+            session = Session(database, users[login.user], service, login.time_zone, number, login.program)
         except OracleError as error:
             channel.send(DATA, refusal(error))
             return

@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from testing.servers.oracle.engine.log.redo import RESETLOGS
 from webapp.embedded.ports import LOOPBACK, free_port, wait_for_port
+from webapp.embedded.postgres_family import reachable
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
-from webapp.embedded.processes import Child, ServerFailed, claim, start
+from webapp.embedded.processes import Child, ServerFailed, claim, open_files, start
 
 ROOT = Path(__file__).parents[4]
 START_SECONDS = 60.0
@@ -26,7 +28,8 @@ class EmbeddedOracle:
 
     def __init__(self, folder: Path, port: int | None = None, *, log_bytes: int = LOG_BYTES) -> None:
         """log_bytes: at which size a redo log is switched."""
-        self.folder, self.host, self.port = folder.resolve(), LOOPBACK, port or free_port()
+        self.folder = reachable(folder.resolve())  # Postgres' data lies in it, too
+        self.host, self.port = LOOPBACK, port or free_port()
         self.user, self.password = USER, "tidemark"
         self.log_bytes = log_bytes
         self.postgres = EmbeddedPostgresSource(self.folder / "data" / "postgres", durable=False)
@@ -59,7 +62,8 @@ class EmbeddedOracle:
 
     def start(self) -> None:
         """Of Postgres too; ServerFailed with the log's end where it does not come up."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        with open_files():  # Postgres' user walks through it
+            (self.folder / "data").mkdir(parents=True, exist_ok=True)
         if not self.postgres.running:
             self.postgres.start()
         claim(self.port)
@@ -89,7 +93,12 @@ class EmbeddedOracle:
 
     def archived(self) -> list[Path]:
         """Archived redo logs, the oldest first."""
-        return sorted((self.redo / "archive").glob("*.arc"), key=lambda one: int(one.name.split("_")[1]))
+        files = (self.redo / "archive").glob("*.arc")
+        return sorted(files, key=lambda one: [int(part) for part in one.stem.split("_")[2:0:-1]])
+
+    def reset_logs(self) -> None:
+        """Of a server that is stopped: it is opened with RESETLOGS at its next start."""
+        (self.redo / RESETLOGS).touch()
 
     def delete_archived(self, *, recorded: bool = True) -> None:
         """All of them; `recorded`: as RMAN does it, so that V$ARCHIVED_LOG knows."""

@@ -67,6 +67,7 @@ class Session(Protocol):
     @property
     def in_transaction(self) -> bool: ...
     def describe(self, sql: str) -> tuple[Column, ...] | None: ...
+    def answered_error(self) -> tuple[OracleError, bool] | None: ...
     def execute(self, sql: str, binds: Sequence[Bind]) -> Outcome: ...
     def commit(self) -> None: ...
     def rollback(self) -> None: ...
@@ -189,7 +190,12 @@ class Calls:
         call = self._parsed(code, message)
         for one in done:
             one()
-        return call()
+        answered = self._session.answered_error() if code in _ANSWERED else None
+        if answered is None:
+            return call()
+        if answered[1]:
+            call()
+        raise answered[0]
 
     def _parsed(self, code: int, message: Reader) -> Callable[[], Body | None]:
         """Read all of a call before anything is done: what is missing may come in another packet."""
@@ -431,3 +437,4 @@ class Calls:
 
 
 _SIMPLE = (PING, LOGOFF, COMMIT, ROLLBACK)
+_ANSWERED = (EXECUTE, REEXECUTE, REEXECUTE_FETCH, FETCH, COMMIT)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from testing.servers.oracle.engine.catalog import DBA, ROLES, User
 from testing.servers.oracle.engine.ddl.columns import log_kinds
-from testing.servers.oracle.engine.errors import OracleError, unsupported
+from testing.servers.oracle.engine.errors import AnsweredErrors, OracleError, unsupported
 
 if TYPE_CHECKING:
     from testing.servers.oracle.engine.ddl.definitions import Definitions
@@ -167,6 +167,9 @@ class Accounts:
             name = words.name().lower()
             words.need("=")
             value = words.until("SCOPE")
+            if name == "answer_errors":
+                database.errors = AnsweredErrors(value.strip("'"))
+                return
             with database.defining, database.lock:
                 database.catalog.parameters[name] = value.strip("'")
         elif not (words.take("CHECKPOINT") or words.take("FLUSH", "SHARED_POOL")):

@@ -84,7 +84,9 @@ class LogMiner:
         logs = self._logs()
         if (first and first < logs[0].first) or (last and last > logs[-1].next):
             raise OracleError(1291)
-        if any(one.sequence + 1 != after.sequence for one, after in pairwise(logs)):
+        if any(
+            (one.incarnation, one.sequence + 1) != (after.incarnation, after.sequence) for one, after in pairwise(logs)
+        ):
             raise OracleError(1291)
         self._range, self._options = (first, last or ENDLESS), options
 
@@ -103,7 +105,8 @@ class LogMiner:
                 raise OracleError(1291)
             if not log.file(name).exists():
                 raise OracleError(308, name)
-        return sorted({one.sequence: one for one in self.files.values()}.values(), key=lambda one: one.sequence)
+        found = {(one.incarnation, one.sequence): one for one in self.files.values()}
+        return [found[key] for key in sorted(found)]
 
     def rows(self) -> Iterator[Row]:
         """ORA-01306 before START_LOGMNR."""

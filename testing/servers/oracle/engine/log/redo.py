@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 
 GROUPS = 3
 BLOCK = 512  # bytes
+RESETLOGS = "resetlogs"  # a file in the folder: the database is to be opened so
 ENDLESS = 18_446_744_073_709_551_615  # NEXT_CHANGE# of the current log
 INSERT, DELETE, UPDATE, DDL, START, COMMIT, ROLLBACK = 1, 2, 3, 5, 6, 7, 36
 Cells = dict[str, str | None]
@@ -63,7 +64,7 @@ class Record:
 @dataclass
 class Log:
     """One log, online in its group until the group is used again.  next: the SCN at which it ended; archived: its file,
-    once it is.
+    once it is; incarnation: the SCN at which the database was opened with RESETLOGS.
     """
 
     sequence: int
@@ -71,6 +72,7 @@ class Log:
     first: int
     since: float
     online: Path
+    incarnation: int = 1
     next: int = ENDLESS
     until: float = 0.0
     archived: Path | None = None
@@ -111,14 +113,19 @@ class RedoLog:
     @property
     def online(self) -> list[Log]:
         """One per group."""
-        return self.logs[-GROUPS:]
+        return [one for one in self.logs[-GROUPS:] if one.incarnation == self.current.incarnation]
+
+    @property
+    def incarnations(self) -> list[int]:
+        """The present one last."""
+        return sorted({one.incarnation for one in self.logs})
 
     def open(self, scn: int) -> int:
         """Read what there is, or begin the first log; returns the highest SCN."""
-        found: dict[int, Log] = {}
+        found: dict[tuple[int, int], Log] = {}
         for path in sorted(self.folder.glob("*/*")):
             if path.suffix in (".log", ".arc") and (log := _read(path)):
-                known = found.setdefault(log.sequence, log)
+                known = found.setdefault((log.incarnation, log.sequence), log)
                 known.archived = known.archived or log.archived
                 if path.suffix == ".log":
                     known.online = path
@@ -126,7 +133,7 @@ class RedoLog:
         for one, after in zip(self.logs, self.logs[1:], strict=False):
             one.next, one.until = after.first, after.since
         if not self.logs:
-            self._begin(1, scn)
+            self._begin(1, scn, 1)
         else:
             self._file = self.current.online.open("ab")
         return max([scn, *(record.scn for record in self.current.records), *(one.first for one in self.logs)])
@@ -146,16 +153,16 @@ class RedoLog:
         if log.size > self.size and records:
             self.switch(records[-1].scn + 1)
 
-    def switch(self, scn: int) -> None:
-        """The current log ends below this SCN, and is archived."""
+    def switch(self, scn: int, *, reset: bool = False) -> None:
+        """The current log ends below this SCN, and is archived; reset: another incarnation begins with the next."""
         log = self.current
         assert self._file is not None
         self._file.close()
         log.next, log.until = scn, time.time()
-        target = self.folder / "archive" / f"1_{log.sequence}_1.arc"
+        target = self.folder / "archive" / f"1_{log.sequence}_{log.incarnation}.arc"
         shutil.copyfile(log.online, target)
         log.archived = target
-        self._begin(log.sequence + 1, scn)
+        self._begin(1 if reset else log.sequence + 1, scn, scn if reset else log.incarnation)
 
     def all(self) -> Iterator[Record]:
         for log in self.logs:
@@ -170,11 +177,12 @@ class RedoLog:
                 return log
         return None
 
-    def _begin(self, sequence: int, scn: int) -> None:
+    def _begin(self, sequence: int, scn: int, incarnation: int) -> None:
         group = (sequence - 1) % GROUPS + 1
         path = self.folder / "online" / f"redo{group:02}.log"
-        log = Log(sequence, group, scn, time.time(), path)
-        head = json.dumps({"sequence": sequence, "group": group, "first": scn, "since": log.since}).encode() + b"\n"
+        log = Log(sequence, group, scn, time.time(), path, incarnation)
+        names = ("sequence", "group", "first", "since", "incarnation")
+        head = json.dumps({name: getattr(log, name) for name in names}).encode() + b"\n"
         log.size = len(head)
         self._file = path.open("wb")
         self._file.write(head)

@@ -14,7 +14,7 @@ from testing.servers.oracle.wire.handshake import RELEASE
 if TYPE_CHECKING:
     from testing.servers.oracle.engine.session import Session
 
-DBID, RESETLOGS, THREAD = 1_700_000_001, 1, 1
+DBID, THREAD = 1_700_000_001, 1
 FULL_VERSION = ".".join(map(str, RELEASE))
 PARAMETERS = {
     "compatible": "19.0.0", "undo_retention": "900", "open_cursors": "300", "enable_goldengate_replication": "FALSE",
@@ -39,13 +39,13 @@ def _database(session: Session, prefix: str) -> Rows:
     database = session.database
     with database.lock:
         logging, scn = database.catalog.database_logging, database.scn
-        first = database.redo.logs[0]
+        first, incarnations = database.redo.logs[0], [0, *database.redo.incarnations]
     yes = {
         one: "YES" if f"{one} KEY" in logging or one in logging else "NO"
         for one in ("MIN", "PRIMARY", "UNIQUE", "FOREIGN")
     }
     implied = "IMPLICIT" if logging - {"MIN"} else "NO"
-    yield (DBID, "ORCL", day(first.since), RESETLOGS, day(first.since), 0, "ARCHIVELOG",
+    yield (DBID, "ORCL", day(first.since), incarnations[-1], day(first.since), incarnations[-2], "ARCHIVELOG",
            database.redo.current.first, "READ WRITE", "MAXIMUM PERFORMANCE", "PRIMARY", scn, "NO",
            "YES" if "MIN" in logging else implied, yes["PRIMARY"], yes["UNIQUE"],
            "NO", yes["FOREIGN"], "YES" if "ALL COLUMN" in logging else "NO", "NO", "ORCL", "NO", 0, "Linux x86 64-bit",
@@ -95,7 +95,8 @@ def _archived(session: Session, prefix: str) -> Rows:
     for at, log in enumerate(logs, 1):
         gone = log.gone is not None
         yield (
-            at, at, None if gone else str(log.archived), 1, THREAD, log.sequence, RESETLOGS, log.first, day(log.since),
+            at, at, None if gone else str(log.archived), 1, THREAD, log.sequence, log.incarnation, log.first,
+            day(log.since),
             log.next, day(log.until), -(-log.size // BLOCK), BLOCK, "ARCH", "ARCH", "NO", "YES", "NO",
             "YES" if gone else "NO", "D" if gone else "A", day(log.until), "NO", "NO", DBID,
         )  # fmt: skip
@@ -104,8 +105,9 @@ def _archived(session: Session, prefix: str) -> Rows:
 def _threads(session: Session, prefix: str) -> Rows:
     del prefix
     with session.database.lock:
-        sequence = session.database.redo.current.sequence
-    yield THREAD, "OPEN", "PUBLIC", GROUPS, "orcl", sequence, session.database.scn
+        log = session.database.redo.current
+        written = (log.sequence, len(log.records), session.database.scn)
+    yield THREAD, "OPEN", "PUBLIC", GROUPS, "orcl", log.sequence, *written
 
 
 def _transactions(session: Session, prefix: str) -> Rows:
