@@ -154,6 +154,43 @@ def test_another_past_of_the_database_is_recognised(place: SqlServerPlace) -> No
         place.read(place.kind.parse_offset(stored))
 
 
+def test_a_commit_where_the_log_had_none_when_it_was_read_is_another_past(place: SqlServerPlace) -> None:
+    """Where a capture instance took over, reading stands beyond the last commit; so it does until the next one."""
+    place.run(KEYED)
+    start = place.follow("t")
+    place.run("INSERT INTO @.t VALUES (1, N'a')")
+    first = next(one for one in reversed(place.read(start)) if isinstance(one, Commit)).offset
+    place.run("INSERT INTO @.t VALUES (2, N'b')")
+    second = next(one for one in reversed(place.read(first)) if isinstance(one, Commit)).offset
+    assert isinstance(first, LsnOffset)
+    assert isinstance(second, LsnOffset)
+    place.run("INSERT INTO @.t VALUES (3, N'c')")
+    with pytest.raises(SourceReplaced, match="where it had none"):
+        place.read(LsnOffset(second.lsn, first.commit))
+
+
+def test_times_of_commits_are_those_of_the_server_s_zone_at_that_time(place: SqlServerPlace) -> None:
+    place.session.run("EXEC sp_emulator @name = 'habit', @value = 'zone W. Europe Standard Time', @on = 1", "emulator")
+    place.run(KEYED)
+    start = place.follow("t")
+    for number in (1, 2):
+        place.run(f"INSERT INTO @.t VALUES ({number}, N'a')")
+    assert len(changes(place.read(start), "id")) == 2
+    (name,) = instances(place)
+    lsns = f"(SELECT [__$start_lsn] FROM cdc.[{name}_CT] WHERE id = "
+    for number, local in ((1, "2026-07-01 12:30:00"), (2, "2026-12-01 12:30:00")):
+        place.session.run(
+            f"UPDATE cdc.lsn_time_mapping SET tran_end_time = '{local}' WHERE start_lsn = {lsns}{number})", place.name
+        )
+    try:
+        times = [row[2] for row in changes(place.read(start), "id", "_commit_ts")]
+    finally:
+        place.session.run(
+            "EXEC sp_emulator @name = 'habit', @value = 'zone W. Europe Standard Time', @on = 0", "emulator"
+        )
+    assert [str(time) for time in times] == ["2026-07-01 10:30:00+00:00", "2026-12-01 11:30:00+00:00"]
+
+
 def test_a_transaction_larger_than_a_window_is_one_commit_within_bounds(place: SqlServerPlace) -> None:
     place.run(KEYED, "CREATE TABLE @.u (id int PRIMARY KEY, v nvarchar(20))")
     start = place.follow("t", "u")

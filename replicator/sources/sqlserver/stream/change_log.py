@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from datetime import datetime
 
 from replicator.errors import (
     SourceBusy,
@@ -175,7 +174,5 @@ class ChangeLog:
     def _age_minutes(self, checkpoint: LsnOffset) -> float:
         if checkpoint.commit is None:
             return 0.0
-        minutes = log_status.server_offset_minutes(self._connection)
-        ended = datetime.fromisoformat(checkpoint.commit.ended[:26]).replace(tzinfo=None)
-        now = log_status.server_time(self._connection).replace(tzinfo=None)
-        return max(0.0, (now - ended).total_seconds() / 60 + minutes)
+        (ended,) = log_status.ServerZone(self._connection).utc([checkpoint.commit.ended])
+        return max(0.0, (log_status.server_time(self._connection) - ended).total_seconds() / 60)

@@ -30,7 +30,7 @@ KNOWN = frozenset({
     "BitwiseXor", "BitwiseNot", "Collate", "National", "HexString", "Parameter", "Var", "DataType", "Distinct",
     "Lateral", "Dot",
     "ScopeResolution", "WithTableHint", "QueryOption", "Escape", "LimitOptions", "SessionParameter", "WithinGroup",
-    "DataTypeParam",
+    "DataTypeParam", "AtTimeZone",
 })  # fmt: skip
 _TOP = re.compile(r"\A\s*(DELETE|UPDATE)\s+TOP\s*\(\s*(\d+)\s*\)\s*(FROM\s+)?", re.IGNORECASE)
 _TARGET = "tidemark_target"
@@ -207,12 +207,7 @@ class Translator:
             table.set("this", body)
             self._alias(table, alias, found)
             return
-        if schema in ("", "sys") and name.lower() in (
-            "generate_series",
-            "dm_db_log_stats",
-            "dm_exec_sql_text",
-            "dm_db_log_info",
-        ):
+        if schema in ("", "sys") and name.lower() in functions.TABLES:
             table.set("db", exp.to_identifier("sys", quoted=True) if schema else None)
             table.set("this", exp.Anonymous(this=name.lower(), expressions=arguments))
             alias = table.alias or name
@@ -358,6 +353,10 @@ class Translator:
             )
         elif isinstance(node, exp.Like):
             node.replace(like(node))
+        elif isinstance(node, exp.AtTimeZone):
+            node.replace(
+                exp.Anonymous(this="ss.at_time_zone", expressions=[node.this.copy(), node.args["zone"].copy()])
+            )
         elif isinstance(node, exp.Dot):
             node.replace(method(node))
         elif isinstance(node, exp.ScopeResolution):
