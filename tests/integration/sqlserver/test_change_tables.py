@@ -109,6 +109,21 @@ def test_two_instances_of_the_user_and_a_new_column_stop_the_table_with_the_stat
     assert names[0] in check.remedy
 
 
+def test_rows_from_before_the_newest_instance_come_through_the_one_before(place: SqlServerPlace) -> None:
+    """A worker described the table by an instance that another one had made meanwhile (seed 831, history 0)."""
+    place.run(KEYED)
+    start = place.follow("t")
+    place.run("INSERT INTO @.t VALUES (1, N'a')")
+    place.session.run(
+        f"EXEC sys.sp_cdc_enable_table @source_schema = N'{place.name}', @source_name = N't', @role_name = NULL, "
+        f"@capture_instance = N'{place.name}_second'",
+        place.name,
+    )
+    place.run("INSERT INTO @.t VALUES (2, N'b')")
+    place.schemas = place.described("t")
+    assert changes(place.read(start), "id") == [("INSERT", 1), ("INSERT", 2)]
+
+
 def test_an_instance_that_was_dropped_is_made_again_and_the_table_is_read_again(place: SqlServerPlace) -> None:
     place.run(KEYED)
     start = place.follow("t")

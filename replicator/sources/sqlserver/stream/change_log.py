@@ -34,7 +34,6 @@ _HELD = """
 SELECT SUM(p.used_page_count) * 8192 FROM sys.dm_db_partition_stats p
 JOIN cdc.change_tables t ON t.object_id = p.object_id
 """
-_LOAD = "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE session_id > 50 AND session_id <> @@SPID"
 
 
 class ChangeLog:
@@ -101,10 +100,7 @@ class ChangeLog:
 
     def load(self) -> SourceLoad:
         """Statements of all sessions that the account may see."""
-        with suppress(TidemarkError):
-            ((running,),) = self._connection.rows(_LOAD, self._connection.where)
-            return SourceLoad(int(running))
-        return SourceLoad(0)
+        return log_status.load(self._connection)
 
     def remove(self) -> None:
         """The replicator's row of the watermark table; behind the last of them, the capture instances that Tidemark

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from replicator.errors import SourceMisconfigured, SourceReplaced, TidemarkError
+from replicator.sources.base import SourceLoad
 from replicator.sources.sqlserver.connection import Connection
 from replicator.sources.sqlserver.dialect import binary, literal
 from replicator.sources.sqlserver.offset import CommitPoint, LsnOffset, lsn_text, parse_lsn
@@ -16,6 +17,7 @@ CDC_OFF = "Change data capture is off in this database."
 ENABLE = "USE {database}; EXEC sys.sp_cdc_enable_db;"
 NOWHERE = bytes(10)
 MOST_HOURS, _AT_ONCE = 2000, 500  # local hours whose distance from UTC is kept, and asked for in one query
+_LOAD = "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE session_id > 50 AND session_id <> @@SPID"
 _START = "EXEC sys.sp_cdc_start_job @job_type = N'capture';"
 
 
@@ -160,6 +162,14 @@ def replaced(connection: Connection, said: str) -> SourceReplaced:
         f"The log of {connection.where} {said}. The database was restored from an older backup, or a replica without it"
         " took over."
     )
+
+
+def load(connection: Connection) -> SourceLoad:
+    """Statements of all sessions that the account may see."""
+    with suppress(TidemarkError):
+        ((running,),) = connection.rows(_LOAD, connection.where)
+        return SourceLoad(int(running))
+    return SourceLoad(0)
 
 
 def stalled(connection: Connection, seconds: float) -> str:
