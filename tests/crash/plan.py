@@ -33,7 +33,7 @@ OUTER_OF = {
     "sqlserver": (RESTORED,),
 }
 # What the proxy cannot say in the server's protocol.
-UNSPOKEN = {"sqlserver": ("the source answers errors",), "oracle": ("the source answers errors",)}
+UNSPOKEN = {"oracle": ("the source answers errors",)}
 # By Tidemark's own column, which every table has and every change changes: a row moves from partition to partition.
 PARTITIONS = (
     "",

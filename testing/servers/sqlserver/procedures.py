@@ -292,7 +292,7 @@ def _emulator(session: Session, arguments: Arguments) -> None:
     """sp_emulator: what no SQL Server has: habits on and off, the Agent stopped, flags of tables.
 
     name: "habit", with value and on; "tracking_age", with minutes as value: changes are so much older; "agent", with
-    on; "flag", with table, column, value and on.
+    on; "error", with text as value and number as on: the statement fails so; "flag", with table, column, value and on.
     """
     name, value, on = arguments.get("name"), arguments.get("value") or "", (arguments.get("on") or "1") == "1"
     if name == "habit":
@@ -302,6 +302,8 @@ def _emulator(session: Session, arguments: Arguments) -> None:
             else "DELETE FROM ss.habits WHERE name = $1::text",
             [value],
         )
+    elif name == "error":
+        raise Refusal(int(arguments.get("on") or "50000"), value)
     elif name == "tracking_age":
         session.connection.query("UPDATE ss.ct_commits SET at = at - make_interval(mins => $1::int4)", [value])
     elif name == "agent":
