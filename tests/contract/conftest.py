@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from tests.contract.live import SOURCE, live_settings
+from tests.contract.live import PREFIX, SOURCE, live_settings
 from tests.contract.mariadb import MariaDbPlace
 from tests.contract.oracle import OracleKeptPlace, OraclePlace
 from tests.contract.place import Place
@@ -27,7 +27,8 @@ PLACES: Mapping[str, type[Place]] = {
 
 
 _LONG = {"oracle_kept"}  # the same server in another mode
-_PLAYED = [os.environ[SOURCE]] if SOURCE in os.environ else PLACES
+_TRACKING = "_tracking" if os.environ.get(f"{PREFIX}CAPTURE") == "change_tracking" else ""
+_PLAYED = [os.environ[SOURCE] + _TRACKING] if SOURCE in os.environ else PLACES
 # By source, tests that take long on its stand-in: `make test-long` runs them.
 SLOW: Mapping[str, str] = {"sqlserver": "test_a_transaction_ends_with_one_commit_however_large_it_is"}
 # By source, the only tests that ask what it promises: Change Tracking tells net changes, of tables with a key, and its
