@@ -6,15 +6,26 @@ On the emulator (testing/servers/sqlserver), with the habits that real servers h
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from replicator.errors import LogPurged, SourceMisconfigured, SourceReplaced, TableError, UnsupportedEngine
+from replicator.errors import (
+    LogPurged,
+    SourceMisconfigured,
+    SourceReplaced,
+    SourceUnreachable,
+    TableError,
+    UnsupportedEngine,
+)
 from replicator.model.change import ChangeBatch, Commit, Ddl, LogMessage, SchemaChange, TableFailed, Watermark
 from replicator.model.identifiers import TableId
 from replicator.sources.base import CheckStatus, KeyRange, ReadOptions
+from replicator.sources.sqlserver.config import SqlServerConfig
+from replicator.sources.sqlserver.connection import connect
 from replicator.sources.sqlserver.offset import LsnOffset
 from tests.contract.place import REPLICATOR, changes
 from tests.contract.sqlserver import SqlServerPlace, captured_database
@@ -338,6 +349,40 @@ def test_a_database_without_change_data_capture_and_a_stopped_agent_are_told_wit
         session.run("EXEC sp_emulator @name = 'agent', @on = 1", "plain")
         source.close()
         session.close()
+
+
+# Carries one connection to the port that it is given, up to so many bytes of the server's; then it stands still.
+_STALLED = """
+import socket, sys, threading, time
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+client, server = listener.accept()[0], socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+def carry(source, sink, left):
+    while data := source.recv(min(65536, left)):
+        sink.sendall(data)
+        left -= len(data)
+        while not left:
+            time.sleep(60)
+threading.Thread(target=carry, args=(client, server, 1 << 40), daemon=True).start()
+carry(server, client, 300_000)
+"""
+
+
+def test_a_server_that_stands_still_in_the_midst_of_a_value_is_left(
+    place: SqlServerPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver keeps Python's lock meanwhile, so nothing else could end it; a process of its own stands still."""
+    monkeypatch.setattr("replicator.sources.sqlserver.connection.SILENT_SECONDS", 2)  # 1 is none to the driver
+    place.run("CREATE TABLE @.t (id int PRIMARY KEY, v nvarchar(max))")
+    place.run("INSERT INTO @.t SELECT 1, REPLICATE(CAST(N'0123456789' AS nvarchar(max)), 100000)")
+    command = [sys.executable, "-c", _STALLED, str(place.config["port"])]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        connection = connect(SqlServerConfig.parse({**place.config, "port": process.stdout.readline()}))
+        with pytest.raises(SourceUnreachable, match="sent nothing for 2 s in the midst of a result"):
+            connection.rows(f"SELECT v FROM {place.name}.t", "the server")
+        assert not connection.open
+        process.kill()
 
 
 def test_marks_of_others_are_not_ours(place: SqlServerPlace) -> None:
