@@ -152,7 +152,7 @@ class SqlServerCatalog:
         ids = sql.listed(tables)
         columns, keys = self._columns(ids), self._keys(ids)
         instances = self.instances(f"t.source_object_id IN ({ids})")
-        since = {int(number): int(version) for number, version in self._rows(sql.TRACKED)} if self._tracking else {}
+        since = {int(row[0]): row[1:] for row in self._rows(sql.TRACKED)} if self._tracking else {}
         found: dict[TableId, Described] = {}
         for row in self._rows(sql.FACTS.format(ids=ids)):
             number, table = int(row[0]), tables[int(row[0])]
@@ -169,10 +169,13 @@ class SqlServerCatalog:
                 fit = _fit_keys(taken, keys.get(number, {}))
                 if self._tracking and (not fit or fit[0][0]):
                     raise _not_trackable(table)
+                begun, least = since.get(number, (None, 0))
+                if least is None:
+                    raise _not_shown(table)
                 ordered = tuple(columns for *_, columns in (fit[:1] if self._tracking else fit))
                 bare = TableDescription(
                     TableSchema(table, (), comment=str(row[10] or "")), (), tuple(taken), ordered, number, str(row[3]),
-                    captured, (row[8] or 1) > 1, self._tracking, since.get(number),
+                    captured, (row[8] or 1) > 1, self._tracking, begun,
                 )  # fmt: skip
                 found[table] = bare.under(bare.newest)
             except TableError as error:
@@ -251,6 +254,11 @@ def _tracking_notes(definitions: Sequence[ColumnDefinition], keys: Mapping[int, 
     loose = [one.name for one in definitions if one.number in primary and one.base in TEXTS]
     said = "when only the case, accents or trailing blanks of a key change, the old row stays in the copy"
     return (f"The key's texts are compared by their collation ({', '.join(loose)}): {said}.",) if loose else ()
+
+
+def _not_shown(table: TableId) -> TableError:
+    message = f"The account may not see what Change Tracking tells of {table}."
+    return TableError(message, table=str(table), remedy=f"GRANT VIEW CHANGE TRACKING ON {table} TO [tidemark];")
 
 
 def _not_trackable(table: TableId) -> UnsupportedEngine:

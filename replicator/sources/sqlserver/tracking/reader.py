@@ -226,8 +226,9 @@ class ChangeTrackingReader(LogReader):
         """Those that were read before: they are in the table and not among the changes."""
         name = table_name(change_tracking.marks_table(self._config.watermark_schema))
         rows = reading.rows(
-            f"SELECT m.token FROM {name} AS m WHERE m.replicator = {literal(self._replicator)} AND NOT EXISTS (SELECT "
-            f"1 FROM {self._marks_after(self._position)} WHERE ct.replicator = m.replicator AND ct.token = m.token)",
+            f"SELECT m.token FROM {name} AS m WHERE m.replicator = {literal(self._replicator)} AND m.token <> N'' AND "
+            f"NOT EXISTS (SELECT 1 FROM {self._marks_after(self._position)} "
+            "WHERE ct.replicator = m.replicator AND ct.token = m.token)",
             reading.where,
         )
         self._marks = [(self._position, str(token)) for (token,) in rows]

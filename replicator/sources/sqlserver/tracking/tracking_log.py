@@ -35,7 +35,7 @@ class TrackingLog(SourceLog):
         return SourceState(VersionOffset(version), identity, at, str(rows[0][0]).splitlines()[0], has_gaps=True)
 
     def prepare(self, tables: TableSet, *, first: bool, waiting: SourceWait = WITHOUT_END) -> SourceState:
-        """The table for marks, and Change Tracking of each table.
+        """The table for marks, with a row of the replicator's that stays, and Change Tracking of each table.
 
         A table that is locked, or refused, is left to the log's reader, which tells of it (invariant 13).
         SourcePermissionDenied where no table can be tracked.
@@ -43,6 +43,7 @@ class TrackingLog(SourceLog):
         del first, waiting
         change_tracking.require_tracking(self._connection)
         self._make_marks()
+        change_tracking.write_mark(self._connection, self._config.watermark_schema, self._replicator, "")
         catalog = SqlServerCatalog(self._connection, tables, capture=Capture.TRACKING)
         wanted = sorted(table for table in catalog.names() if table in tables)
         refused: list[TableError] = []
@@ -65,7 +66,9 @@ class TrackingLog(SourceLog):
         return log_status.load(self._connection)
 
     def remove(self) -> None:
-        """The replicator's marks; behind the last of them, their table.  Tables stay tracked: others may rely on it."""
+        """The replicator's marks; behind the last of them all, their table.  Tables stay tracked: others may rely on
+        that.
+        """
         connection, marks = self._connection, change_tracking.marks_table(self._config.watermark_schema)
         name = table_name(marks)
         if not connection.rows(f"SELECT 1 WHERE OBJECT_ID({literal(name)}, N'U') IS NOT NULL", connection.where):
