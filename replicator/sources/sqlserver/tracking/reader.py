@@ -125,6 +125,7 @@ class ChangeTrackingReader(LogReader):
             end, at = change_tracking.newest_version(reading)  # the moment that is read
             found, held, size = self._rows(reading, end, at, touched), list[LogMessage](), 0
             for message in found:
+                yield Heartbeat(None, None)  # whoever reads may want to stop
                 held.append(message)
                 size += message.data.nbytes if isinstance(message, messages.ChangeBatch) else 0
                 if size > self._options.batch_bytes * _MAX_BATCHES:
