@@ -10,7 +10,7 @@ from typing import Any, Self
 import pytest
 
 from replicator.sources import sqlserver
-from replicator.sources.sqlserver.config import SqlServerConfig
+from replicator.sources.sqlserver.config import Capture, SqlServerConfig
 from replicator.sources.sqlserver.connection import Connection, connect
 from replicator.sources.sqlserver.dialect import literal, quoted
 from testing.servers.sqlserver.embedded import EmbeddedSQLServer
@@ -43,6 +43,17 @@ def captured_database(server: EmbeddedSQLServer, name: str) -> dict[str, Any]:
                 own.execute("ALTER DATABASE CURRENT SET ALLOW_SNAPSHOT_ISOLATION ON")
                 own.execute("EXEC sys.sp_cdc_enable_db")
     return server.address | {"database": name, "tls": "required"}
+
+
+def tracked_database(server: EmbeddedSQLServer, name: str) -> dict[str, Any]:
+    """The same without change data capture, with Change Tracking."""
+    with closing(server.connect()) as master:
+        if not master.execute(f"SELECT 1 FROM sys.databases WHERE name = {literal(name)}").fetchall():
+            master.execute(f"CREATE DATABASE {quoted(name)}")
+            with closing(server.connect(name)) as own:
+                own.execute("ALTER DATABASE CURRENT SET ALLOW_SNAPSHOT_ISOLATION ON")
+                own.execute("ALTER DATABASE CURRENT SET CHANGE_TRACKING = ON (CHANGE_RETENTION = 2 DAYS)")
+    return server.address | {"database": name, "tls": "required", "capture": Capture.TRACKING.value}
 
 
 class SqlServerPlace(Place):
@@ -102,6 +113,19 @@ class SqlServerPlace(Place):
             f"@capture_instance = N'{schema}_{table}_more', @supports_net_changes = 0",
             self.name,
         )
+
+
+class TrackedPlace(SqlServerPlace):
+    """Read through Change Tracking, which tells the net changes of keys."""
+
+    truncates = True
+
+    @classmethod
+    def opened(cls, request: pytest.FixtureRequest) -> Self:
+        return cls.live(tracked_database(request.getfixturevalue("sqlserver"), "tracked"))
+
+    def _capture_again(self, schema: str, table: str) -> None:
+        """There is nothing to do."""
 
 
 def _parts(statement: str) -> list[str]:

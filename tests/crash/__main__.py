@@ -75,7 +75,10 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=None, help="default: a fresh one, printed")
     parser.add_argument("--source", choices=sorted(SOURCES), default="mariadb")
     parser.add_argument(
-        "--version", default="", help="of Postgres: 13 to 18, by default 17; of MariaDB: 10.11, by default 11.4"
+        "--version",
+        default="",
+        help="of Postgres: 13 to 18, by default 17; of MariaDB: 10.11, by default 11.4; of SQL Server: tracking, where "
+        "Change Tracking is read",
     )
     parser.add_argument(
         "--catalog",

@@ -33,8 +33,6 @@ OUTER_OF = {
     "sqlserver": (RESTORED,),
     "oracle": (RESTORED,),
 }
-# What the proxy cannot say in the server's protocol.
-UNSPOKEN = {"sqlserver": ("the source answers errors",)}
 # By Tidemark's own column, which every table has and every change changes: a row moves from partition to partition.
 PARTITIONS = (
     "",
@@ -93,8 +91,7 @@ class Deck:
         """The same seed, source and `alone`, the same hands.  alone: one history at a time has the stand, and its
         metadata database goes back.
         """
-        outside = [one for one in OUTER if one not in UNSPOKEN.get(source, ())]
-        self._source, self._outside, self._alone = source, (*outside, *OUTER_OF.get(source, ())), alone
+        self._source, self._outside, self._alone = source, (*OUTER, *OUTER_OF.get(source, ())), alone
         self._random = random.Random(f"deck {seed}")
         self._inner: list[tuple[str, str]] = []
         self._outer: list[str] = []

@@ -166,7 +166,10 @@ def test_offsets_of_sql_server() -> None:
     kept = json.loads(golden("sqlserver_offsets.json", stored))
     for name, offset in offsets.items():
         again = sqlserver.parse_offset(kept[name])
+        assert isinstance(again, sqlserver.LsnOffset)
         assert (again, again.commit) == (offset, offset.commit)
+    version = sqlserver.VersionOffset(4711)
+    assert sqlserver.parse_offset(json.loads(golden("sqlserver_version.json", as_json(version.to_dict())))) == version
 
 
 def test_a_schema_with_every_type() -> None:

@@ -1,4 +1,4 @@
-"""SQL Server 2016 and later and Azure SQL, read through change data capture.
+"""SQL Server 2016 and later and Azure SQL, read through change data capture or Change Tracking.
 
 What reads logs, and Microsoft's driver, are loaded when they are needed: pages and commands do without them.
 """
@@ -56,14 +56,15 @@ def _key_text(column: Column, text: str) -> str:
 
 
 PROOF = (
-    "Preview: tested with Microsoft's own driver against an emulator of change data capture, not against SQL Server."
-    " Not tested: sign-in by Windows or Entra, failover of availability groups, the capture job's own limits, speed."
+    "Preview: tested with Microsoft's own driver against an emulator of change data capture and Change Tracking, not"
+    " against SQL Server. Not tested: sign-in by Windows or Entra, failover of availability groups, the capture job's"
+    " own limits, speed."
 )
 
 KIND = SourceKind(
     name="sqlserver",
     title="SQL Server",
-    about="2016 to 2022, Azure SQL: change data capture",
+    about="2016 to 2022, Azure SQL: change data capture, or Change Tracking",
     database_word="schema",
     open=_open_source,
     load=_load,
@@ -78,4 +79,5 @@ KIND = SourceKind(
     verification_reader=_verification_reader,
     type_document=_type_document,
     proof=PROOF,
+    whole_rows="Choose change data capture in the connection, or remove the filter.",
 )

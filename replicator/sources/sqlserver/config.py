@@ -45,6 +45,13 @@ class Login(StrEnum):
     ENTRA_DEFAULT = "entra_default"
 
 
+class Capture(StrEnum):
+    """What tells of changes."""
+
+    CDC = "cdc"
+    TRACKING = "change_tracking"
+
+
 class ChunkReads(StrEnum):
     """How rows are read for snapshots (ADR 52)."""
 
@@ -56,7 +63,7 @@ class ChunkReads(StrEnum):
 class SqlServerConfig:
     """`certificate_host`: the name in the server's certificate, empty: `host`.
 
-    `watermark_schema`: of the table for marks.  `connect_timeout` in seconds.
+    `capture`: what tells of changes.  `watermark_schema`: of the table for marks.  `connect_timeout` in seconds.
     `statement_timeout`: seconds for one statement, where somebody waits for the answer (0: without end).
     """
 
@@ -69,6 +76,7 @@ class SqlServerConfig:
     tls: TlsMode = TlsMode.VERIFY_IDENTITY
     certificate_host: str = ""
     connect_timeout: int = CONNECT_SECONDS
+    capture: Capture = Capture.CDC
     watermark_schema: str = "tidemark"
     chunk_reads: ChunkReads = ChunkReads.LOCKING
     statement_timeout: int = 0
@@ -100,6 +108,7 @@ class SqlServerConfig:
             tls=one_of(TlsMode, settings, "tls", TlsMode.VERIFY_IDENTITY),
             certificate_host=checked_host(certificate_host) if certificate_host else "",
             connect_timeout=number(settings, "connect_timeout", 1, 300) or CONNECT_SECONDS,
+            capture=one_of(Capture, settings, "capture", Capture.CDC),
             watermark_schema=schema,
             chunk_reads=one_of(ChunkReads, settings, "chunk_reads", ChunkReads.LOCKING),
             statement_timeout=number(settings, "statement_timeout", 0, 3600) or 0,
@@ -163,6 +172,21 @@ FORM = (
         required=False,
         when=(("tls", (TlsMode.VERIFY_IDENTITY,)),),
         help="Empty: the host above.",
+    ),
+    FormField(
+        "capture",
+        "Changes are read from",
+        kind="choice",
+        required=False,
+        keeps_secret=True,
+        default=Capture.CDC,
+        choices=(
+            (Capture.CDC, "Change data capture"),
+            (Capture.TRACKING, "Change Tracking (fallback: net changes, tables with a primary key)"),
+        ),
+        help="Change Tracking is for editions and accounts without change data capture. It tells which rows changed, "
+        "and not how: modes history and changelog see only the last state of each read, deleted rows have their key "
+        "alone, tables without primary key are refused. Another choice later makes the replicators start anew.",
     ),
     FormField(
         "watermark_schema",

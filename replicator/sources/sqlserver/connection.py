@@ -6,6 +6,8 @@ Microsoft's driver is loaded when it is first used.
 from __future__ import annotations
 
 import re
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -34,6 +36,7 @@ from replicator.sources.sqlserver.config import Login, SqlServerConfig, TlsMode
 
 LOCK_MILLISECONDS = 5_000
 ROWS, ROW_BYTES = 10_000, 16 * 1024 * 1024  # of a result that is wanted as a whole, at a time
+SILENT_SECONDS = 60  # in the midst of a result
 FIRST_ROWS = 200  # of a result, until it is known how wide they are
 # Messages are recognised by their English text: the driver gives the SQLSTATE and no number.
 _SESSION = (
@@ -90,8 +93,9 @@ class Connection:
     names: how the database compares names, once somebody has asked.
     """
 
-    def __init__(self, raw: Any, where: str) -> None:
+    def __init__(self, raw: Any, where: str, statement_timeout: int = 0) -> None:
         self._raw, self.where = raw, where
+        self._statement_timeout = self._waits = statement_timeout
         self._cursor: Any = raw.cursor()
         self.open = True
         self.names: NameRule | None = None
@@ -99,6 +103,7 @@ class Connection:
     def run(self, sql: str, where: str | TableId) -> None:
         """A statement without rows, or whose rows are not wanted."""
         with translated(where, self):
+            self._bound_waits(self._statement_timeout)
             self._cursor.execute(sql)
             while self._cursor.nextset():
                 pass
@@ -118,16 +123,44 @@ class Connection:
         batch, which may be empty.
         """
         with translated(where, self):
+            self._bound_waits(self._statement_timeout)
             self._cursor.execute(sql)
+            self._bound_waits(SILENT_SECONDS)
         wanted, first = min(rows, FIRST_ROWS), True
         while True:
-            with translated(where, self):
-                batch: pa.RecordBatch = self._cursor.arrow_batch(wanted)
+            batch = self._batch(wanted, where)
             if batch.num_rows or first:
                 yield batch
             if batch.num_rows < wanted:
                 return
             wanted, first = max(1, min(rows, size * batch.num_rows // (batch.nbytes + 1))), False
+
+    def _batch(self, rows: int, where: str | TableId) -> pa.RecordBatch:
+        started = time.monotonic()
+        try:
+            with translated(where):
+                batch: pa.RecordBatch = self._cursor.arrow_batch(rows)
+        except SourceUnreachable as error:
+            if time.monotonic() - started >= SILENT_SECONDS:
+                self.open = False  # the driver waits for the server to end the session: not in this thread
+                threading.Thread(target=self._end, name="silent session", daemon=True).start()
+                said = f"{self.where}: the server sent nothing for {SILENT_SECONDS} s in the midst of a result."
+                raise SourceUnreachable(said) from None
+            if not error.answered:
+                self.close()
+            raise
+        return batch
+
+    def _bound_waits(self, seconds: int) -> None:
+        """How long the driver waits for the server to send anything; 0: without end.
+
+        While rows come, too: of a value of max, the driver waits with Python's lock held (ADR 52).  A result that flows
+        is not bounded by it, however long it takes.
+        """
+        if self._waits != seconds:
+            self._waits = seconds
+            attribute = driver().constants.ConstantsDDBC.SQL_ATTR_QUERY_TIMEOUT.value
+            driver().ddbc_bindings.DDBCSQLSetStmtAttr(self._cursor.hstmt, attribute, seconds)
 
     def cancel(self) -> None:
         """What is under way ends at the server, and with an error here."""
@@ -141,16 +174,15 @@ class Connection:
         """Ends the session, with what is under way in it."""
         if self.open:
             self.open = False
-            self.cancel_quietly()
-            with suppress(driver().Error, RuntimeError):
-                self._cursor.close()
-            with suppress(driver().Error, RuntimeError):
-                self._raw.close()
+            self._end()
 
-    def cancel_quietly(self) -> None:
-        """Rows that nobody wants are not sent to the end."""
-        with suppress(driver().Error, RuntimeError, AttributeError):
+    def _end(self) -> None:
+        with suppress(driver().Error, RuntimeError, AttributeError):  # rows that nobody wants are not sent to the end
             self._cursor.hstmt._cancel()  # noqa: SLF001
+        with suppress(driver().Error, RuntimeError):
+            self._cursor.close()
+        with suppress(driver().Error, RuntimeError):
+            self._raw.close()
 
 
 def connect(config: SqlServerConfig) -> Connection:
@@ -168,7 +200,7 @@ def connect(config: SqlServerConfig) -> Connection:
         raw = module.connect(_connection_string(config, address), autocommit=True, timeout=config.connect_timeout)
         try:
             raw.timeout = config.statement_timeout
-            connection = Connection(raw, config.where)
+            connection = Connection(raw, config.where, config.statement_timeout)
             connection.run(_SESSION, config.where)
         except BaseException:
             raw.close()

@@ -11,7 +11,7 @@ from replicator.errors import ConfigurationError
 
 KIND = "sqlserver"
 LSN_BYTES = 10
-_FIELDS = frozenset({"kind", "lsn", "commit"})
+_FIELDS, _VERSION_FIELDS = frozenset({"kind", "lsn", "commit"}), frozenset({"kind", "version"})
 _TEXT = re.compile(r"([0-9a-f]{8}):([0-9a-f]{8}):([0-9a-f]{4})")
 
 
@@ -76,14 +76,38 @@ class LsnOffset:
         return self.lsn >= other.lsn
 
 
-def parse_offset(data: Mapping[str, Any]) -> LsnOffset:
-    """Inverse of `LsnOffset.to_dict`; ConfigurationError where `data` is no such thing.
+@dataclass(frozen=True)
+class VersionOffset:
+    """Of Change Tracking.  `version`: what changed up to this one was read as it was then, and nothing later."""
+
+    version: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form."""
+        return {"kind": KIND, "version": self.version}
+
+    def __str__(self) -> str:
+        return str(self.version)
+
+    def __lt__(self, other: VersionOffset) -> bool:
+        return self.version < other.version
+
+    def covers(self, other: VersionOffset) -> bool:
+        """As of LSNs."""
+        return self.version >= other.version
+
+
+def parse_offset(data: Mapping[str, Any]) -> LsnOffset | VersionOffset:
+    """Inverse of `to_dict` of both; ConfigurationError where `data` is no such thing.
 
     A field that is unknown here is a later version's, and is refused.
     """
     try:
-        if data["kind"] != KIND or (unknown := sorted(set(data) - _FIELDS)):
+        known = _VERSION_FIELDS if "version" in data else _FIELDS
+        if data["kind"] != KIND or (unknown := sorted(set(data) - known)):
             raise ValueError(data["kind"] if data["kind"] != KIND else unknown[0])  # noqa: TRY301 - worded below
+        if "version" in data:
+            return VersionOffset(int(data["version"]))
         commit = CommitPoint.parse(data["commit"]) if "commit" in data else None
         return LsnOffset(parse_lsn(data["lsn"]), commit)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

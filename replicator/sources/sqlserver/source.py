@@ -11,14 +11,16 @@ from replicator.sources.base import CheckResult, ReadOptions
 from replicator.sources.shared.source import ServerSource
 from replicator.sources.sqlserver.catalog.catalog import SqlServerCatalog
 from replicator.sources.sqlserver.check.checks import run_checks
-from replicator.sources.sqlserver.config import SqlServerConfig
+from replicator.sources.sqlserver.config import Capture, SqlServerConfig
 from replicator.sources.sqlserver.connection import Connection, connect
 from replicator.sources.sqlserver.names import names_of
 from replicator.sources.sqlserver.snapshot.reader import SqlServerSnapshotReader
 from replicator.sources.sqlserver.stream.change_log import ChangeLog
+from replicator.sources.sqlserver.tracking.tracking_log import TrackingLog
 
 if TYPE_CHECKING:
     from replicator.sources.sqlserver.stream.reader import ChangeTableReader
+    from replicator.sources.sqlserver.tracking.reader import ChangeTrackingReader
 
 
 class SqlServerSource(ServerSource[SqlServerConfig, Connection]):
@@ -34,14 +36,21 @@ class SqlServerSource(ServerSource[SqlServerConfig, Connection]):
 
     def catalog(self) -> SqlServerCatalog:
         """Discovery on the shared connection."""
-        return SqlServerCatalog(self._open(), self.tables, frozenset({self.config.watermark_schema}))
+        hidden = frozenset({self.config.watermark_schema})
+        return SqlServerCatalog(self._open(), self.tables, hidden, self.config.capture)
 
-    def log(self, replicator: str) -> ChangeLog:
+    def log(self, replicator: str) -> ChangeLog | TrackingLog:
         """On the shared connection."""
+        if self.config.capture is Capture.TRACKING:
+            return TrackingLog(self._open(), self.config, replicator)
         return ChangeLog(self._open(), self.config, replicator)
 
-    def log_reader(self, replicator: str, options: ReadOptions) -> ChangeTableReader:
+    def log_reader(self, replicator: str, options: ReadOptions) -> ChangeTableReader | ChangeTrackingReader:
         """With connections of its own."""
+        if self.config.capture is Capture.TRACKING:
+            from replicator.sources.sqlserver.tracking.reader import ChangeTrackingReader  # noqa: PLC0415
+
+            return ChangeTrackingReader(self.config, options, replicator)
         from replicator.sources.sqlserver.stream.reader import ChangeTableReader  # noqa: PLC0415
 
         return ChangeTableReader(self.config, options, replicator)

@@ -16,12 +16,12 @@ def watermark_table(schema: str) -> TableId:
     return TableId(schema, TABLE)
 
 
-def create_statements(schema: str) -> tuple[str, ...]:
+def create_statements(schema: str, table: str = TABLE, key: str = "replicator") -> tuple[str, ...]:
     """SQL that makes schema and table where they are missing; also the remedy that the user can paste."""
-    make, name = f"CREATE SCHEMA {quoted(schema)}", quoted(schema, TABLE)
+    make, name = f"CREATE SCHEMA {quoted(schema)}", quoted(schema, table)
     columns = (
-        f"replicator nvarchar({MAX_REPLICATOR}) COLLATE Latin1_General_BIN2 NOT NULL PRIMARY KEY, "
-        f"token nvarchar({MAX_TOKEN}) COLLATE Latin1_General_BIN2 NOT NULL"
+        f"replicator nvarchar({MAX_REPLICATOR}) COLLATE Latin1_General_BIN2 NOT NULL, "
+        f"token nvarchar({MAX_TOKEN}) COLLATE Latin1_General_BIN2 NOT NULL, PRIMARY KEY ({key})"
     )
     return (
         f"IF SCHEMA_ID({literal(schema)}) IS NULL EXEC({literal(make)})",
@@ -29,12 +29,17 @@ def create_statements(schema: str) -> tuple[str, ...]:
     )
 
 
-def write_mark(connection: Connection, schema: str, replicator: str, token: str) -> None:
-    """Returns when the mark is committed.  `connection` is in autocommit: a statement is a transaction."""
+def check_mark(replicator: str, token: str) -> None:
+    """Raises ConfigurationError, ValueError for what the table does not hold."""
     if len(replicator) > MAX_REPLICATOR:
         raise ConfigurationError(f"The replicator's name has more than {MAX_REPLICATOR} characters.")
     if len(token) > MAX_TOKEN:
         raise ValueError(f"A mark has at most {MAX_TOKEN} characters.")
+
+
+def write_mark(connection: Connection, schema: str, replicator: str, token: str) -> None:
+    """Returns when the mark is committed.  `connection` is in autocommit: a statement is a transaction."""
+    check_mark(replicator, token)
     name, ours = quoted(schema, TABLE), literal(replicator)
     connection.run(
         f"UPDATE {name} SET token = {literal(token)} WHERE replicator = {ours}; "

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from sqlglot.tokenizer_core import TokenType
 
-from testing.servers.sqlserver import security
+from testing.servers.sqlserver import security, tracking
 from testing.servers.sqlserver.cdc import procedures as cdc
 from testing.servers.sqlserver.language.batch import Statement
 from testing.servers.sqlserver.language.definitions import Cursor, Definer
@@ -293,7 +293,9 @@ def _captured(session: Session, table: TableName) -> bool:
 
 
 def _alter(session: Session, statement: Statement, cursor: Cursor) -> None:
-    if cursor.take("TABLE"):
+    if tracking.altered(session, statement.sql):
+        pass
+    elif cursor.take("TABLE"):
         table, kind, made = Definer(session.names).alter_table(cursor)
         if kind == "constraint":
             made = _dropped_constraint(session, table, made[0])
@@ -338,6 +340,13 @@ def _dropped_constraint(session: Session, table: TableName, name: str) -> list[s
         [name],
     )
     if rows:
+        if rows[0][1] == "p" and tracking.tracked(session, table):
+            raise Refusal(
+                3726,
+                f"The primary key constraint on table '{table.name}' cannot be dropped because change tracking is"
+                " enabled on the table. Change tracking requires a primary key constraint on the table. Disable change"
+                " tracking before dropping the constraint.",
+            )
         if rows[0][1] == "p" and session.connection.query(
             f"SELECT FROM ss.captures WHERE source = {table.oid} AND net"
         ):
@@ -430,6 +439,7 @@ def _drop_tables(session: Session, cursor: Cursor) -> None:
                 session,
                 [
                     *(f"SELECT ss.drop_instance('{name.replace(chr(39), chr(39) * 2)}')" for (name,) in captured),
+                    f"SELECT ss.ct_untrack({table.oid})",
                     f"DROP TABLE {table.sql}",
                 ],
                 table,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot.tokenizer_core import TokenType
 
-from testing.servers.sqlserver import security
+from testing.servers.sqlserver import security, tracking
 from testing.servers.sqlserver.cdc import procedures as cdc
 from testing.servers.sqlserver.language.batch import Statement
 from testing.servers.sqlserver.language.definitions import Cursor
@@ -244,6 +244,7 @@ def _rename(session: Session, arguments: Arguments) -> None:
         raise Refusal(103, "The identifier is too long for the emulator, which keeps 63 bytes.", 15)
     session.atomic(lambda: session.connection.run(sql), writes=False)
     session.defined()
+    tracking.renamed(session, table)
     session.flush()
     session.channel.add(
         tokens.message(
@@ -290,7 +291,8 @@ def flag(session: Session, table: str, column: str, name: str, value: object) ->
 def _emulator(session: Session, arguments: Arguments) -> None:
     """sp_emulator: what no SQL Server has: habits on and off, the Agent stopped, flags of tables.
 
-    name: "habit", with value and on; "agent", with on; "flag", with table, column, value and on.
+    name: "habit", with value and on; "tracking_age", with minutes as value: changes are so much older; "agent", with
+    on; "error", with text as value and number as on: the statement fails so; "flag", with table, column, value and on.
     """
     name, value, on = arguments.get("name"), arguments.get("value") or "", (arguments.get("on") or "1") == "1"
     if name == "habit":
@@ -300,6 +302,10 @@ def _emulator(session: Session, arguments: Arguments) -> None:
             else "DELETE FROM ss.habits WHERE name = $1::text",
             [value],
         )
+    elif name == "error":
+        raise Refusal(int(arguments.get("on") or "50000"), value)
+    elif name == "tracking_age":
+        session.connection.query("UPDATE ss.ct_commits SET at = at - make_interval(mins => $1::int4)", [value])
     elif name == "agent":
         session.connection.execute(
             f"COMMENT ON DATABASE master IS '{json.dumps({} if on else {'agent_stopped': True})}'"
@@ -333,6 +339,7 @@ PROCEDURES: dict[str, Callable[[Session, Arguments], None]] = {
     "sp_rename": _rename, "sp_addextendedproperty": _describe, "sp_updateextendedproperty": _describe,
     "sp_emulator": _emulator, "sp_addrolemember": _role_member(added=True),
     "sp_droprolemember": _role_member(added=False),
+    "sp_flush_ct_internal_table_on_demand": tracking.cleanup,
     "sp_reset_connection": lambda _session, _arguments: None,
 }  # fmt: skip
 _PROPERTY = ("name", "value", "level0type", "level0name", "level1type", "level1name", "level2type", "level2name")

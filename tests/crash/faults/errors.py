@@ -12,6 +12,8 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
+from testing.servers.sqlserver.wire import packets, tokens
+
 # One or more of each class of https://www.postgresql.org/docs/current/errcodes-appendix.html that is an error.
 STATES = (
     "03000", "08000", "08003", "08006", "09000", "0A000", "0B000", "0F000", "0L000", "0P000", "0Z000", "20000", "21000",
@@ -31,11 +33,37 @@ NUMBERS = (
     1213, 1226, 1227, 1290, 1317, 1412, 1429, 1436, 1459, 1615, 1637, 1712, 1812, 1814, 1815, 1836, 1932, 1969, 3024,
     4031, 65000,
 )  # fmt: skip
+# SQL Server's own, with their severity and the English words by which they are told apart ("Database Engine errors"):
+# locks, memory, limits, space, rights, syntax, objects that are gone, conflicts, availability.
+SQLSERVER = {
+    102: (15, "Incorrect syntax near 'x'."), 207: (16, "Invalid column name 'x'."),
+    208: (16, "Invalid object name 'x'."),
+    229: (14, "The SELECT permission was denied on the object 'x', database 'x', schema 'dbo'."),
+    313: (16, "An insufficient number of arguments were supplied for the procedure or function x."),
+    601: (12, "Could not continue scan with NOLOCK due to data movement."),
+    701: (17, "There is insufficient system memory in resource pool 'default' to run this query."),
+    845: (17, "Time-out occurred while waiting for buffer latch type 2."),
+    976: (14, "The target database, 'x', is participating in an availability group and is currently not accessible."),
+    1105: (17, "Could not allocate space for object 'x' in database 'x' because the 'PRIMARY' filegroup is full."),
+    1204: (19, "The instance of the SQL Server Database Engine cannot obtain a LOCK resource at this time."),
+    1205: (13, "Transaction (Process ID 60) was deadlocked on lock resources with another process. Rerun it."),
+    1222: (16, "Lock request time out period exceeded."), 2812: (16, "Could not find stored procedure 'x'."),
+    3960: (16, "Snapshot isolation transaction aborted due to update conflict."),
+    3961: (16, "Snapshot isolation transaction failed in database 'x' because of a concurrent DDL statement."),
+    8114: (16, "Error converting data type nvarchar to bigint."), 8134: (16, "Divide by zero error encountered."),
+    8152: (16, "String or binary data would be truncated."),
+    8645: (17, "A timeout occurred while waiting for memory resources to execute the query."),
+    9002: (17, "The transaction log for database 'x' is full due to 'LOG_BACKUP'."),
+    10928: (16, "Resource ID: 1. The request limit for the database is 30 and has been reached."),
+    22105: (16, "Change tracking is not enabled on table 'x'."), 40501: (16, "The service is currently busy."),
+    40613: (17, "Database 'x' on server 'x' is not currently available. Please retry the connection later."),
+}  # fmt: skip
 DONE = (None, None, 0, 1, 3)
 TEXT = "the proxy answers an error"
 QUERY, READY, ERROR = b"Q", b"Z", b"E"
 _STARTUP = 3 << 16
 _OK, _EOF, _ERR, _EOF_SIZE = 0x00, 0xFE, 0xFF, 13  # a packet's size, with its head
+_DONE_SIZE = 13  # of TDS, at the end of every answer
 _COM_QUERY, _COM_DUMPS = 0x03, (0x12, 0x1E)
 
 
@@ -238,9 +266,66 @@ class MySQLMessages(Messages):
         return struct.pack("<I", len(body))[:3] + packet[3:4] + body
 
 
+class SqlServerMessages(Messages):
+    """Of TDS without TLS ([MS-TDS] 2.2): batches of text that fit a packet."""
+
+    def __init__(self, errors: Errors) -> None:
+        super().__init__(errors)
+        self._between = True  # messages: the next packet begins one
+
+    def _size(self, sent: bytearray) -> int | None:
+        return int.from_bytes(sent[2:4], "big") if len(sent) >= packets.HEAD else None
+
+    def _instead(self, message: bytes) -> bytes:
+        first, self._between = self._between, bool(message[1] & packets.LAST)
+        if message[0] != packets.BATCH or not first or not self._between:
+            return message
+        begin = packets.HEAD + int.from_bytes(message[packets.HEAD : packets.HEAD + 4], "little")  # ALL_HEADERS
+        text = message[begin:].decode("utf-16-le")
+        if (code := self._errors.choose(text.encode())) is None:
+            return message
+        done = self._errors.done_before() is not None
+        if done and "TRANSACTION" not in text:  # whose answer says what the session is in
+            self._error = code
+            return message
+        text = _said(code).replace("'", "''")
+        raising = f"EXEC sp_emulator @name = 'error', @value = N'{text}', @on = {code}".encode("utf-16-le")
+        size = begin + len(raising)
+        return message[:2] + size.to_bytes(2, "big") + message[4:begin] + raising
+
+    def _cut_short(self, block: memoryview) -> bytes:
+        """The error in the place of all of the answer; an answer to a cancel stays one."""
+        self._answered += block
+        out = b""
+        while (size := self._size(self._answered)) is not None and len(self._answered) >= size:
+            packet = bytes(self._answered[:size])
+            del self._answered[:size]
+            if self._error is None:
+                out += packet
+            elif packet[1] & packets.LAST:
+                out += self._told(packet[-_DONE_SIZE + 1] & tokens.CANCELLED)
+                self._error = None
+        if self._error is None:
+            out, self._answered = out + bytes(self._answered), bytearray()
+        return out
+
+    def _told(self, cancelled: int) -> bytes:
+        assert isinstance(self._error, int)
+        level, _ = SQLSERVER[self._error]
+        body = tokens.message(self._error, _said(self._error), level=level)
+        body += tokens.done(tokens.FAILED | cancelled)
+        return struct.pack(">BBHHBB", packets.REPLY, packets.LAST, packets.HEAD + len(body), 0, 1, 0) + body
+
+
+def _said(code: str | int) -> str:
+    return f"{SQLSERVER[int(code)][1]} ({TEXT})"
+
+
 def _framed(kind: bytes, body: bytes) -> bytes:
     return kind + (len(body) + 4).to_bytes(4, "big") + body
 
 
-MESSAGES: dict[str, type[Messages]] = {"postgres": PostgresMessages, "mysql": MySQLMessages}
-CODES: dict[str, Sequence[str | int]] = {"postgres": STATES, "mysql": NUMBERS}
+MESSAGES: dict[str, type[Messages]] = {
+    "postgres": PostgresMessages, "mysql": MySQLMessages, "sqlserver": SqlServerMessages,
+}  # fmt: skip
+CODES: dict[str, Sequence[str | int]] = {"postgres": STATES, "mysql": NUMBERS, "sqlserver": tuple(SQLSERVER)}

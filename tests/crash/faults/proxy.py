@@ -27,7 +27,9 @@ class Proxy:
     """
 
     def __init__(self, host: str, port: int, *, speaks: str = "") -> None:
-        """`speaks`: postgres or mysql, without TLS, so that `errors` are possible, and `cut_inside` with the first."""
+        """`speaks`: postgres, mysql or sqlserver, without TLS, so that `errors` are possible, and `cut_inside` with the
+        first.
+        """
         self._address = (host, port)
         self.speaks = speaks
         self.errors = Errors()

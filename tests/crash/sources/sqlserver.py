@@ -9,10 +9,14 @@ from typing import Any
 from testing.servers.sqlserver.embedded import EmbeddedSQLServer
 from tests.crash.sources.base import SourceUnderTest, copied
 
+TRACKING = "tracking"
+
 
 class SqlServer(SourceUnderTest):
     """A history has a database of its own, because change data capture is a database's, and in it a schema of that
     name, which is the default one of the login that writes.
+
+    `version` "tracking": Tidemark reads Change Tracking.
     """
 
     dialect = "sqlserver"
@@ -23,10 +27,11 @@ class SqlServer(SourceUnderTest):
     PASSWORD = "Writer-1234"
 
     def __init__(self, folder: Path, version: str = "", *, caseless: bool = False) -> None:
-        """The emulator, with all its habits; it has one version."""
+        """The emulator, with all its habits."""
         from testing.workload.sqlserver import driver  # its library is an extra
 
-        del version, caseless
+        del caseless
+        self.nets_changes = version == TRACKING
         self.server = EmbeddedSQLServer(folder, encrypt="off", durable=True)
         self._connection = driver.Connection
         self.errors = driver.SqlServerDriver.errors  # type: ignore[misc]
@@ -39,10 +44,13 @@ class SqlServer(SourceUnderTest):
     def make(self, name: str) -> None:
         self.execute(f"CREATE DATABASE [{name}]", f"CREATE LOGIN [{name}] WITH PASSWORD = '{self.PASSWORD}'")
         with closing(self._connection(self.server.connect(name))) as connection, connection.cursor() as cursor:
+            follow = ["EXEC sys.sp_cdc_enable_db"]
+            if self.nets_changes:
+                follow = ["ALTER DATABASE CURRENT SET CHANGE_TRACKING = ON (CHANGE_RETENTION = 2 DAYS)"]
             for statement in (
                 f"CREATE USER [{name}] FOR LOGIN [{name}] WITH DEFAULT_SCHEMA = [{name}]",
                 f"CREATE SCHEMA [{name}] AUTHORIZATION [{name}]", f"ALTER ROLE db_owner ADD MEMBER [{name}]",
-                "ALTER DATABASE CURRENT SET ALLOW_SNAPSHOT_ISOLATION ON", "EXEC sys.sp_cdc_enable_db",
+                "ALTER DATABASE CURRENT SET ALLOW_SNAPSHOT_ISOLATION ON", *follow,
                 *(f"EXEC sp_emulator @name = 'habit', @value = '{habit}'" for habit in ("seqval_disorder",
                 "unordered")),
             ):  # fmt: skip
@@ -65,14 +73,32 @@ class SqlServer(SourceUnderTest):
         self.server.start()
 
     def unfollowable(self, name: str) -> set[str]:
-        """Without key, and with a column of which the log has no old values."""
+        """Without key, and with a column of which the log has no old values; for Change Tracking, without a primary
+        one.
+        """
+        if self.nets_changes:
+            primary = "SELECT 1 FROM sys.indexes i WHERE i.object_id = t.object_id AND i.is_primary_key = 1"
+            return self._named(name, f"NOT EXISTS ({primary})")
+        return self._named(name, "EXISTS (SELECT 1 FROM sys.columns c WHERE c.object_id = t.object_id AND"
+            " TYPE_NAME(c.system_type_id) IN ('text', 'ntext', 'image')) AND NOT EXISTS (SELECT 1 FROM sys.indexes i"
+            " WHERE i.object_id = t.object_id AND i.is_unique = 1)")  # fmt: skip
+
+    def inexact(self, name: str) -> set[str]:
+        """Change Tracking takes a key for the same where only the case of a text changes, or blanks at its end."""
+        if not self.nets_changes:
+            return set()
+        return self._named(name, "EXISTS (SELECT 1 FROM sys.indexes i JOIN sys.index_columns k ON k.object_id ="
+            " i.object_id AND k.index_id = i.index_id JOIN sys.columns c ON c.object_id = k.object_id AND c.column_id ="
+            " k.column_id WHERE i.object_id = t.object_id AND i.is_primary_key = 1 AND c.collation_name IS NOT NULL)",
+        )  # fmt: skip
+
+    def made_keyless(self, create: str, table: str) -> tuple[str, ...]:
+        del table
+        return (create.replace("(", "(row_number BIGINT IDENTITY PRIMARY KEY, ", 1) if self.nets_changes else create,)
+
+    def _named(self, name: str, condition: str) -> set[str]:
         with closing(self.connect(name)) as connection, connection.cursor() as cursor:
-            cursor.execute(
-                f"SELECT t.name FROM sys.tables t WHERE t.schema_id = SCHEMA_ID('{name}') AND EXISTS (SELECT 1 FROM"
-                " sys.columns c WHERE c.object_id = t.object_id AND TYPE_NAME(c.system_type_id) IN ('text', 'ntext',"
-                " 'image')) AND NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = t.object_id AND"
-                " i.is_unique = 1)"
-            )
+            cursor.execute(f"SELECT t.name FROM sys.tables t WHERE t.schema_id = SCHEMA_ID('{name}') AND {condition}")
             return {row[0].lower() for row in cursor.fetchall()}
 
     def one_of(self, verb: str, table: str, where: str) -> str:
@@ -84,5 +110,5 @@ class SqlServer(SourceUnderTest):
         known = self.server.address
         return {
             "host": known["host"], "port": port, "user": known["user"], "password": known["password"], "database": name,
-            "tls": self.tls_off,
+            "tls": self.tls_off, "capture": "change_tracking" if self.nets_changes else "cdc",
         }  # fmt: skip

@@ -6,15 +6,26 @@ On the emulator (testing/servers/sqlserver), with the habits that real servers h
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from replicator.errors import LogPurged, SourceMisconfigured, SourceReplaced, TableError, UnsupportedEngine
+from replicator.errors import (
+    LogPurged,
+    SourceMisconfigured,
+    SourceReplaced,
+    SourceUnreachable,
+    TableError,
+    UnsupportedEngine,
+)
 from replicator.model.change import ChangeBatch, Commit, Ddl, LogMessage, SchemaChange, TableFailed, Watermark
 from replicator.model.identifiers import TableId
 from replicator.sources.base import CheckStatus, KeyRange, ReadOptions
+from replicator.sources.sqlserver.config import SqlServerConfig
+from replicator.sources.sqlserver.connection import connect
 from replicator.sources.sqlserver.offset import LsnOffset
 from tests.contract.place import REPLICATOR, changes
 from tests.contract.sqlserver import SqlServerPlace, captured_database
@@ -109,6 +120,21 @@ def test_two_instances_of_the_user_and_a_new_column_stop_the_table_with_the_stat
     assert names[0] in check.remedy
 
 
+def test_rows_from_before_the_newest_instance_come_through_the_one_before(place: SqlServerPlace) -> None:
+    """A worker described the table by an instance that another one had made meanwhile (seed 831, history 0)."""
+    place.run(KEYED)
+    start = place.follow("t")
+    place.run("INSERT INTO @.t VALUES (1, N'a')")
+    place.session.run(
+        f"EXEC sys.sp_cdc_enable_table @source_schema = N'{place.name}', @source_name = N't', @role_name = NULL, "
+        f"@capture_instance = N'{place.name}_second'",
+        place.name,
+    )
+    place.run("INSERT INTO @.t VALUES (2, N'b')")
+    place.schemas = place.described("t")
+    assert changes(place.read(start), "id") == [("INSERT", 1), ("INSERT", 2)]
+
+
 def test_an_instance_that_was_dropped_is_made_again_and_the_table_is_read_again(place: SqlServerPlace) -> None:
     place.run(KEYED)
     start = place.follow("t")
@@ -152,6 +178,43 @@ def test_another_past_of_the_database_is_recognised(place: SqlServerPlace) -> No
     stored["commit"]["transaction"] = "0000000000AA"
     with pytest.raises(SourceReplaced, match="restored from an older backup"):
         place.read(place.kind.parse_offset(stored))
+
+
+def test_a_commit_where_the_log_had_none_when_it_was_read_is_another_past(place: SqlServerPlace) -> None:
+    """Where a capture instance took over, reading stands beyond the last commit; so it does until the next one."""
+    place.run(KEYED)
+    start = place.follow("t")
+    place.run("INSERT INTO @.t VALUES (1, N'a')")
+    first = next(one for one in reversed(place.read(start)) if isinstance(one, Commit)).offset
+    place.run("INSERT INTO @.t VALUES (2, N'b')")
+    second = next(one for one in reversed(place.read(first)) if isinstance(one, Commit)).offset
+    assert isinstance(first, LsnOffset)
+    assert isinstance(second, LsnOffset)
+    place.run("INSERT INTO @.t VALUES (3, N'c')")
+    with pytest.raises(SourceReplaced, match="where it had none"):
+        place.read(LsnOffset(second.lsn, first.commit))
+
+
+def test_times_of_commits_are_those_of_the_server_s_zone_at_that_time(place: SqlServerPlace) -> None:
+    place.session.run("EXEC sp_emulator @name = 'habit', @value = 'zone W. Europe Standard Time', @on = 1", "emulator")
+    place.run(KEYED)
+    start = place.follow("t")
+    for number in (1, 2):
+        place.run(f"INSERT INTO @.t VALUES ({number}, N'a')")
+    assert len(changes(place.read(start), "id")) == 2
+    (name,) = instances(place)
+    lsns = f"(SELECT [__$start_lsn] FROM cdc.[{name}_CT] WHERE id = "
+    for number, local in ((1, "2026-07-01 12:30:00"), (2, "2026-12-01 12:30:00")):
+        place.session.run(
+            f"UPDATE cdc.lsn_time_mapping SET tran_end_time = '{local}' WHERE start_lsn = {lsns}{number})", place.name
+        )
+    try:
+        times = [row[2] for row in changes(place.read(start), "id", "_commit_ts")]
+    finally:
+        place.session.run(
+            "EXEC sp_emulator @name = 'habit', @value = 'zone W. Europe Standard Time', @on = 0", "emulator"
+        )
+    assert [str(time) for time in times] == ["2026-07-01 10:30:00+00:00", "2026-12-01 11:30:00+00:00"]
 
 
 def test_a_transaction_larger_than_a_window_is_one_commit_within_bounds(place: SqlServerPlace) -> None:
@@ -286,6 +349,40 @@ def test_a_database_without_change_data_capture_and_a_stopped_agent_are_told_wit
         session.run("EXEC sp_emulator @name = 'agent', @on = 1", "plain")
         source.close()
         session.close()
+
+
+# Carries one connection to the port that it is given, up to so many bytes of the server's; then it stands still.
+_STALLED = """
+import socket, sys, threading, time
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+client, server = listener.accept()[0], socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+def carry(source, sink, left):
+    while data := source.recv(min(65536, left)):
+        sink.sendall(data)
+        left -= len(data)
+        while not left:
+            time.sleep(60)
+threading.Thread(target=carry, args=(client, server, 1 << 40), daemon=True).start()
+carry(server, client, 300_000)
+"""
+
+
+def test_a_server_that_stands_still_in_the_midst_of_a_value_is_left(
+    place: SqlServerPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver keeps Python's lock meanwhile, so nothing else could end it; a process of its own stands still."""
+    monkeypatch.setattr("replicator.sources.sqlserver.connection.SILENT_SECONDS", 2)  # 1 is none to the driver
+    place.run("CREATE TABLE @.t (id int PRIMARY KEY, v nvarchar(max))")
+    place.run("INSERT INTO @.t SELECT 1, REPLICATE(CAST(N'0123456789' AS nvarchar(max)), 100000)")
+    command = [sys.executable, "-c", _STALLED, str(place.config["port"])]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        connection = connect(SqlServerConfig.parse({**place.config, "port": process.stdout.readline()}))
+        with pytest.raises(SourceUnreachable, match="sent nothing for 2 s in the midst of a result"):
+            connection.rows(f"SELECT v FROM {place.name}.t", "the server")
+        assert not connection.open
+        process.kill()
 
 
 def test_marks_of_others_are_not_ours(place: SqlServerPlace) -> None:

@@ -24,6 +24,7 @@ SETTINGS = {"host": "db.example", "database": "shop", "user": "sa", "password": 
 def test_an_offset_is_read_back_as_it_was_stored() -> None:
     offset = LsnOffset(parse_lsn("0000002a:000001f8:0003"), CommitPoint(bytes(10), "0000000004AB", "2026-01-02 03:04"))
     again = parse_offset(offset.to_dict())
+    assert isinstance(again, LsnOffset)
     assert (again, again.commit, str(again)) == (offset, offset.commit, "0000002a:000001f8:0003")
     assert LsnOffset(bytes(10)) < offset
     assert offset.covers(LsnOffset(bytes(10)))

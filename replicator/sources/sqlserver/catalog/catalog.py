@@ -25,10 +25,11 @@ from replicator.sources.sqlserver.catalog.table_description import (
     Described,
     TableDescription,
 )
+from replicator.sources.sqlserver.config import Capture
 from replicator.sources.sqlserver.connection import Connection
 from replicator.sources.sqlserver.dialect import table_name
 from replicator.sources.sqlserver.names import columns_left_out, names_of
-from replicator.sources.sqlserver.types import ColumnDefinition
+from replicator.sources.sqlserver.types import TEXTS, ColumnDefinition
 
 LOOKUPS = 100  # tables in one query
 _HISTORY, _COLUMNSTORE = 1, 5  # sys.tables.temporal_type, sys.indexes.type
@@ -41,14 +42,19 @@ class SqlServerCatalog:
     """One connection; one thread.  `hidden`: schemas that are not shown (the watermark's)."""
 
     def __init__(
-        self, connection: Connection, left_out: TableSet | None = None, hidden: frozenset[str] = frozenset()
+        self,
+        connection: Connection,
+        left_out: TableSet | None = None,
+        hidden: frozenset[str] = frozenset(),
+        capture: Capture = Capture.CDC,
     ) -> None:
-        """`left_out`: its excluded columns are not described."""
+        """`left_out`: its excluded columns are not described.  `capture`: what tells of changes."""
         self._connection = connection
         self._names = names_of(connection)
         self._left_out = self._names.selection(left_out or TableSet())
         self._hidden = {self._names.name(name) for name in hidden}
-        self._has_cdc = bool(self._rows(sql.HAS_CDC)[0][0])
+        self._tracking = capture is Capture.TRACKING
+        self._has_cdc = not self._tracking and bool(self._rows(sql.HAS_CDC)[0][0])
         self._unmasked: bool | None = None
 
     def databases(self) -> list[DatabaseInfo]:
@@ -86,6 +92,8 @@ class SqlServerCatalog:
                 kind = ("unique" if fit[0][0] else "primary") if fit else ""
                 absent = tuple(one.name for one in definitions if one.absent)
                 notes = tuple(f"{one.name} is {one.absent}." for one in definitions if one.absent)
+                if self._tracking:
+                    notes += _tracking_notes(definitions, keys.get(number, {}))
                 infos[table] = TableInfo(table, *sizes.get(number, (0, 0)), kind, "", notes, absent)
         return infos
 
@@ -144,6 +152,7 @@ class SqlServerCatalog:
         ids = sql.listed(tables)
         columns, keys = self._columns(ids), self._keys(ids)
         instances = self.instances(f"t.source_object_id IN ({ids})")
+        since = {int(row[0]): row[1:] for row in self._rows(sql.TRACKED)} if self._tracking else {}
         found: dict[TableId, Described] = {}
         for row in self._rows(sql.FACTS.format(ids=ids)):
             number, table = int(row[0]), tables[int(row[0])]
@@ -157,10 +166,16 @@ class SqlServerCatalog:
                 ]
                 self._check_masks(table, taken)
                 captured = tuple(instances.get(number, ()))
-                ordered = tuple(columns for *_, columns in _fit_keys(taken, keys.get(number, {})))
+                fit = _fit_keys(taken, keys.get(number, {}))
+                if self._tracking and (not fit or fit[0][0]):
+                    raise _not_trackable(table)
+                begun, least = since.get(number, (None, 0))
+                if least is None:
+                    raise _not_shown(table)
+                ordered = tuple(columns for *_, columns in (fit[:1] if self._tracking else fit))
                 bare = TableDescription(
                     TableSchema(table, (), comment=str(row[10] or "")), (), tuple(taken), ordered, number, str(row[3]),
-                    captured, (row[8] or 1) > 1,
+                    captured, (row[8] or 1) > 1, self._tracking, begun,
                 )  # fmt: skip
                 found[table] = bare.under(bare.newest)
             except TableError as error:
@@ -229,6 +244,26 @@ def _fit_keys(
         for index, columns in keys.items()
         if all(number in usable and not usable[number].nullable for number in columns)
     )
+
+
+def _tracking_notes(definitions: Sequence[ColumnDefinition], keys: Mapping[int, list[int]]) -> tuple[str, ...]:
+    """What Change Tracking does not tell of such a table."""
+    primary = keys.get(0)
+    if primary is None:
+        return ("Change Tracking tells nothing of a table without primary key: it is refused.",)
+    loose = [one.name for one in definitions if one.number in primary and one.base in TEXTS]
+    said = "when only the case, accents or trailing blanks of a key change, the old row stays in the copy"
+    return (f"The key's texts are compared by their collation ({', '.join(loose)}): {said}.",) if loose else ()
+
+
+def _not_shown(table: TableId) -> TableError:
+    message = f"The account may not see what Change Tracking tells of {table}."
+    return TableError(message, table=str(table), remedy=f"GRANT VIEW CHANGE TRACKING ON {table} TO [tidemark];")
+
+
+def _not_trackable(table: TableId) -> UnsupportedEngine:
+    message = f"{table} has no primary key (or it is not selected), without which Change Tracking tells nothing of it."
+    return UnsupportedEngine(message, table=str(table), remedy="Add a primary key, or exclude the table.")
 
 
 def _check_kind(table: TableId, row: Row) -> None:

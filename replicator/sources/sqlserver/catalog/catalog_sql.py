@@ -56,6 +56,9 @@ SELECT t.object_id, t.source_object_id, t.capture_instance, t.start_lsn, t.parti
 FROM cdc.change_tables t JOIN cdc.captured_columns c ON c.object_id = t.object_id
 WHERE {where} ORDER BY t.object_id, c.column_ordinal
 """
+TRACKED = """
+SELECT object_id, begin_version, CHANGE_TRACKING_MIN_VALID_VERSION(object_id) FROM sys.change_tracking_tables
+"""
 HAS_CDC = "SELECT CASE WHEN OBJECT_ID(N'cdc.change_tables') IS NULL THEN 0 ELSE 1 END"
 MAY_UNMASK = "SELECT HAS_PERMS_BY_NAME(DB_NAME(), N'DATABASE', N'UNMASK')"
 

@@ -39,6 +39,7 @@ class TableDescription:
     """`columns`: definitions of all that can be captured and are not left out; `definitions`: of those in `schema`.
 
     `keys`: column numbers of each key, the best first.  `instances`: by start, oldest first.
+    `tracked`: by Change Tracking, and not by change data capture, since the version `since` (None: not yet).
     """
 
     schema: TableSchema
@@ -49,6 +50,8 @@ class TableDescription:
     created: str
     instances: tuple[CaptureInstance, ...] = ()
     partitioned: bool = False
+    tracked: bool = False
+    since: int | None = None
 
     def definition(self, name: str) -> ColumnDefinition:
         """KeyError for an unknown name."""
@@ -71,7 +74,9 @@ class TableDescription:
     def under(self, instance: CaptureInstance | None) -> TableDescription:
         """As the log tells it through this instance; None: as it will once there is one.  Raises UnsupportedType."""
         taken = tuple(one for one in self.columns if instance is None or instance.place(one) is not None)
-        schema = schema_of(self.schema.table, taken, self.keys, self.number, self.created, instance)
+        told_by = (self.since or 0) if self.tracked else instance.number if instance else 0
+        identity = Identity(self.number, self.created, told_by)
+        schema = schema_of(self.schema.table, taken, self.keys, identity, partial=self.tracked)
         return replace(self, schema=replace(schema, comment=self.schema.comment), definitions=taken)
 
 
@@ -80,7 +85,9 @@ Described = TableDescription | TableError
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """`TableSchema.identity`: the table by number and age, and the change table that is read."""
+    """`TableSchema.identity`: the table by number and age, and the change table that is read, or the version since
+    which the table is tracked.
+    """
 
     number: int
     created: str
@@ -101,15 +108,18 @@ def schema_of(
     table: TableId,
     definitions: Collection[ColumnDefinition],
     keys: Collection[tuple[int, ...]],
-    number: int,
-    created: str,
-    instance: CaptureInstance | None,
+    identity: Identity,
+    *,
+    partial: bool,
 ) -> TableSchema:
-    """Raises UnsupportedType, also for a table without key whose old rows the log does not have in full."""
+    """`partial`: old rows have their key alone.
+
+    Raises UnsupportedType, also for a table without key whose old rows the log does not have in full.
+    """
     names = {one.number: one.name for one in definitions}
     key = next((tuple(names[column] for column in one) for one in keys if set(one) <= names.keys()), ())
     if not key and any(one.base in OLD_LARGE for one in definitions):
         message = f"{table} has no key, and a text, ntext or image column, of which the log has no old values."
         raise UnsupportedType(message, table=str(table), remedy="Add a primary key, or exclude the column.")
     columns = tuple(column_of(one, table, key=one.name in key) for one in definitions)
-    return TableSchema(table, columns, key, identity=str(Identity(number, created, instance.number if instance else 0)))
+    return TableSchema(table, columns, key, partial, str(identity))

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from replicator.errors import TidemarkError
 from replicator.sources.shared.check_runner import CheckFinding, failed, ok, warning
 from replicator.sources.sqlserver.check.server_info import AZURE_MANAGED, Server
+from replicator.sources.sqlserver.config import Capture
 from replicator.sources.sqlserver.dialect import quoted
 from replicator.sources.sqlserver.names import names_of
 from replicator.sources.sqlserver.stream import log_status
@@ -25,8 +26,11 @@ def version(server: Server) -> CheckFinding:
         return ok(f"Azure SQL: {text}.")
     if server.major < _LEAST:
         return failed(f"SQL Server {text} is too old.", "Use SQL Server 2016 SP1 or later.")
-    if "Express" in str(server.edition):
-        return failed(f"{text} has no change data capture.", "Use the Standard, Enterprise or Developer edition.")
+    if "Express" in str(server.edition) and server.config.capture is Capture.CDC:
+        return failed(
+            f"{text} has no change data capture.",
+            "Use the Standard, Enterprise or Developer edition, or choose Change Tracking in the connection.",
+        )
     name = _TIMES.get(server.major, "")
     known = f"SQL Server {name} ({text})"
     return ok(f"{known}.") if name else warning(f"{known} is newer than the versions that Tidemark is written for.")

@@ -8,9 +8,9 @@ from replicator.errors import TidemarkError
 from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckResult
 from replicator.sources.shared.check_runner import CheckFinding, Checks, encryption, warning
-from replicator.sources.sqlserver.check import capture_settings, privileges
+from replicator.sources.sqlserver.check import capture_settings, privileges, tracking
 from replicator.sources.sqlserver.check.server_info import Server
-from replicator.sources.sqlserver.config import SqlServerConfig, TlsMode
+from replicator.sources.sqlserver.config import Capture, SqlServerConfig, TlsMode
 from replicator.sources.sqlserver.connection import connect
 
 
@@ -54,6 +54,27 @@ _CHECKS = Checks[Server](
 )
 
 
+_TRACKING_CHECKS = Checks[Server](
+    of_server=(
+        ("tls", "Encryption", tls),
+        ("version", "Version and edition", capture_settings.version),
+        ("primary", "Primary replica", capture_settings.writable),
+        ("tracking", "Change Tracking", tracking.enabled),
+        ("retention", "Retention of changes", tracking.retention),
+        ("isolation", "Snapshot isolation", tracking.isolation),
+        ("collation", "Case sensitivity of names", capture_settings.names),
+        ("clock", "Clocks", capture_settings.clock),
+        ("watermark", "Watermark table", tracking.watermark),
+    ),
+    of_tables=(
+        ("grant_select", "Privilege to read the tables", privileges.select),
+        ("tracked", "Tables and Change Tracking", tracking.tracked),
+        ("definitions", "Tables and column types", privileges.definitions),
+    ),
+)
+
+
 def run_checks(config: SqlServerConfig, tables: TableSet | None) -> list[CheckResult]:
     """`Checks.run` of this server."""
-    return _CHECKS.run(partial(connect, config), partial(Server, config), lambda _: f"{config.where} answers.", tables)
+    checks = _TRACKING_CHECKS if config.capture is Capture.TRACKING else _CHECKS
+    return checks.run(partial(connect, config), partial(Server, config), lambda _: f"{config.where} answers.", tables)

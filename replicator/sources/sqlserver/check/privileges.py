@@ -15,8 +15,8 @@ from replicator.sources.sqlserver.stream import capture_instances, log_status
 from replicator.sources.sqlserver.watermark import create_statements, forget, watermark_table, write_mark
 
 _PROBE_REPLICATOR = "connection-test"
-_MAX_TABLES = 2000
-_SHOWN = 5
+MAX_TABLES = 2000
+SHOWN = 5
 
 
 def change_tables(server: Server) -> CheckFinding:
@@ -66,11 +66,13 @@ def select(server: Server, tables: TableSet | None) -> CheckFinding:
     selected = server.selected(tables)
     missing = sorted(tables.tables - set(selected) - tables.excluded)
     if missing:
-        return failed(f"Missing: {_names(missing)}.", "Correct the selection, or the database of the connection.")
-    denied = [table for table in selected[:_MAX_TABLES] if not _readable(server, table)]
+        return failed(
+            f"Missing: {names_of_tables(missing)}.", "Correct the selection, or the database of the connection."
+        )
+    denied = [table for table in selected[:MAX_TABLES] if not _readable(server, table)]
     if denied:
-        grants = [f"GRANT SELECT ON {table_name(table)} TO {server.user};" for table in denied[:_SHOWN]]
-        return failed(f"Not readable by the user: {_names(denied)}.", "\n".join(grants))
+        grants = [f"GRANT SELECT ON {table_name(table)} TO {server.user};" for table in denied[:SHOWN]]
+        return failed(f"Not readable by the user: {names_of_tables(denied)}.", "\n".join(grants))
     return ok(f"The user may read the {len(selected)} selected tables.")
 
 
@@ -78,7 +80,7 @@ def captured(server: Server, tables: TableSet | None) -> CheckFinding:
     """Each table has a capture instance, or gets one from us."""
     if tables is None:
         return without_tables()
-    found = server.catalog(tables).details(server.selected(tables)[:_MAX_TABLES]).values()
+    found = server.catalog(tables).details(server.selected(tables)[:MAX_TABLES]).values()
     described = [one for one in found if isinstance(one, TableDescription)]
     full = [one for one in described if one.missing and len(one.instances) >= capture_instances.MOST]
     if full:
@@ -90,22 +92,22 @@ def captured(server: Server, tables: TableSet | None) -> CheckFinding:
             capture_instances.enable_statement(
                 one.schema.table, f"{one.schema.table.database}_{one.schema.table.name}", partitioned=one.partitioned
             )
-            for one in without[:_SHOWN]
+            for one in without[:SHOWN]
         ]
-        listed = _names([one.schema.table for one in without])
+        listed = names_of_tables([one.schema.table for one in without])
         return failed(f"Without a capture instance: {listed}.", "".join(f"{statement};\n" for statement in statements))
     switching = [one for one in described if one.partitioned and any(each.switches for each in one.instances)]
     if switching:
         return warning(
-            f"Partitions of these tables may be switched, which is not captured: {_names(_ids(switching))}. The tables"
-            " are then resnapshotted.",
+            "Partitions of these tables may be switched, which is not captured:"
+            f" {names_of_tables(_ids(switching))}. The tables are then resnapshotted.",
             "Make their capture instances with @allow_partition_switch = 0.",
         )
     partly = [one for one in described if one.missing]
     if partly:
         return warning(
-            f"Capture instances lack columns of: {_names(_ids(partly))}. These columns are left out, unless Tidemark"
-            " has made the instance.",
+            f"Capture instances lack columns of: {names_of_tables(_ids(partly))}. These columns are left out, unless"
+            " Tidemark has made the instance.",
             "Make a second capture instance with all columns.",
         )
     made = f"{len(without)} get one when the replicator starts" if without else "all are captured"
@@ -116,13 +118,13 @@ def definitions(server: Server, tables: TableSet | None) -> CheckFinding:
     """Tables that would stop because of what they are, of a type or of a name."""
     if tables is None:
         return without_tables()
-    found = server.catalog(tables).describe(server.selected(tables)[:_MAX_TABLES])
+    found = server.catalog(tables).describe(server.selected(tables)[:MAX_TABLES])
     errors = [one for one in found.values() if isinstance(one, TableError)]
     if errors:
-        return warning(" ".join(error.message for error in errors[:_SHOWN]), errors[0].remedy)
+        return warning(" ".join(error.message for error in errors[:SHOWN]), errors[0].remedy)
     keyless = sorted(table for table, one in found.items() if not isinstance(one, TableError) and not one.key)
     if keyless:
-        said = f"Without a key: read in one chunk and compared by whole rows: {_names(keyless)}."
+        said = f"Without a key: read in one chunk and compared by whole rows: {names_of_tables(keyless)}."
         return warning(said, "Add a primary key if possible.")
     return ok("All column types are supported and all tables have a key.")
 
@@ -139,6 +141,7 @@ def _ids(found: Sequence[TableDescription]) -> list[TableId]:
     return [one.schema.table for one in found]
 
 
-def _names(tables: Sequence[TableId]) -> str:
-    more = f" and {len(tables) - _SHOWN} more" if len(tables) > _SHOWN else ""
-    return ", ".join(str(table) for table in tables[:_SHOWN]) + more
+def names_of_tables(tables: Sequence[TableId]) -> str:
+    """The first of them, and how many more."""
+    more = f" and {len(tables) - SHOWN} more" if len(tables) > SHOWN else ""
+    return ", ".join(str(table) for table in tables[:SHOWN]) + more

@@ -63,7 +63,8 @@ class Server:
 
     def catalog(self, tables: TableSet | None = None) -> SqlServerCatalog:
         """Without the watermark's schema."""
-        return SqlServerCatalog(self.connection, tables, frozenset({self.config.watermark_schema}))
+        hidden = frozenset({self.config.watermark_schema})
+        return SqlServerCatalog(self.connection, tables, hidden, self.config.capture)
 
     def selected(self, tables: TableSet) -> list[TableId]:
         """Tables that are there and that the selection takes."""

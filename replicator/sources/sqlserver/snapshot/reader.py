@@ -16,10 +16,11 @@ from replicator.sources.shared.snapshot_reader import SqlSnapshotReader
 from replicator.sources.sqlserver.catalog.catalog import SqlServerCatalog
 from replicator.sources.sqlserver.catalog.key_range_sql import SqlServerKeyRanges, read_key, select_key
 from replicator.sources.sqlserver.catalog.table_description import TableDescription
-from replicator.sources.sqlserver.config import ChunkReads, SqlServerConfig
+from replicator.sources.sqlserver.config import Capture, ChunkReads, SqlServerConfig
 from replicator.sources.sqlserver.connection import Connection, connect
 from replicator.sources.sqlserver.dialect import quoted, table_name
 from replicator.sources.sqlserver.rows.values import converted, select_list
+from replicator.sources.sqlserver.tracking import change_tracking
 from replicator.sources.sqlserver.watermark import write_mark
 
 _SNAPSHOT, _COMMITTED = (f"SET TRANSACTION ISOLATION LEVEL {level}" for level in ("SNAPSHOT", "READ COMMITTED"))
@@ -38,13 +39,15 @@ class SqlServerSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
         super().__init__(options, tables)
         self._config, self._replicator = config, replicator
         self._under_way = False
+        self._tracking = config.capture is Capture.TRACKING
+        self._write_mark = change_tracking.write_mark if self._tracking else write_mark
         self._hint = _LOCKING if config.chunk_reads is ChunkReads.LOCKING else ""
 
     def mark(self, token: str) -> None:
-        """A transaction of its own on the watermark table, which is captured; returns when it is committed."""
+        """A transaction of its own on the watermark table, which is followed; returns when it is committed."""
         connection = self._marker()
         try:
-            write_mark(connection, self._config.watermark_schema, self._replicator, token)
+            self._write_mark(connection, self._config.watermark_schema, self._replicator, token)
         except TidemarkError:
             connection.close()
             raise
@@ -96,7 +99,7 @@ class SqlServerSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
             marker.rows(f"SELECT TOP (0) 1 FROM {name} WITH (TABLOCK, HOLDLOCK)", table)
             connection.run(f"{_SNAPSHOT}; BEGIN TRANSACTION", table)
             connection.rows(f"SELECT TOP (1) 1 FROM {name}", table)  # the view is that of the first access to data
-            write_mark(marker, self._config.watermark_schema, self._replicator, opened)
+            self._write_mark(marker, self._config.watermark_schema, self._replicator, opened)
             marker.run("COMMIT TRANSACTION", table)
         except TidemarkError:
             marker.close()  # with its lock
@@ -107,8 +110,10 @@ class SqlServerSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
 
     def _require_captured(self, description: TableDescription) -> None:
         """TableBusy: rows that are read before would lack what changes meanwhile."""
-        if description.newest is None:
-            table = description.schema.table
+        table = description.schema.table
+        if self._tracking and description.since is None:
+            raise TableBusy(f"{table} is not tracked yet.", table=str(table))
+        if not self._tracking and description.newest is None:
             raise TableBusy(f"{table} has no capture instance yet.", table=str(table))
 
     def _marker(self) -> Connection:
@@ -129,7 +134,7 @@ class SqlServerSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
     def _found(
         self, connection: Connection, tables: Sequence[TableId]
     ) -> Mapping[TableId, TableDescription | TableError]:
-        return SqlServerCatalog(connection, self._tables).details(tables)
+        return SqlServerCatalog(connection, self._tables, capture=self._config.capture).details(tables)
 
     def _has_bounds(self, description: TableDescription) -> bool:
         return bool(description.schema.key)
@@ -173,7 +178,7 @@ class SqlServerSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
     def _require_unchanged(self, connection: Connection, description: TableDescription) -> None:
         """A statement between the description and the SELECT may have widened a column beyond what was selected."""
         table = description.schema.table
-        now = SqlServerCatalog(connection, self._tables).details([table]).get(table)
+        now = self._found(connection, [table]).get(table)
         if not isinstance(now, TableDescription) or (now.number, now.columns) != (
             description.number,
             description.columns,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from datetime import datetime
 
 from replicator.errors import (
     SourceBusy,
@@ -35,7 +34,6 @@ _HELD = """
 SELECT SUM(p.used_page_count) * 8192 FROM sys.dm_db_partition_stats p
 JOIN cdc.change_tables t ON t.object_id = p.object_id
 """
-_LOAD = "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE session_id > 50 AND session_id <> @@SPID"
 
 
 class ChangeLog:
@@ -102,10 +100,7 @@ class ChangeLog:
 
     def load(self) -> SourceLoad:
         """Statements of all sessions that the account may see."""
-        with suppress(TidemarkError):
-            ((running,),) = self._connection.rows(_LOAD, self._connection.where)
-            return SourceLoad(int(running))
-        return SourceLoad(0)
+        return log_status.load(self._connection)
 
     def remove(self) -> None:
         """The replicator's row of the watermark table; behind the last of them, the capture instances that Tidemark
@@ -175,7 +170,5 @@ class ChangeLog:
     def _age_minutes(self, checkpoint: LsnOffset) -> float:
         if checkpoint.commit is None:
             return 0.0
-        minutes = log_status.server_offset_minutes(self._connection)
-        ended = datetime.fromisoformat(checkpoint.commit.ended[:26]).replace(tzinfo=None)
-        now = log_status.server_time(self._connection).replace(tzinfo=None)
-        return max(0.0, (now - ended).total_seconds() / 60 + minutes)
+        (ended,) = log_status.ServerZone(self._connection).utc([checkpoint.commit.ended])
+        return max(0.0, (log_status.server_time(self._connection) - ended).total_seconds() / 60)

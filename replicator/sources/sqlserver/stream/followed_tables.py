@@ -7,62 +7,39 @@ holds for all that is read up to that end: captured columns keep their values, a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from replicator.errors import LogPurged, TableBusy, TableDisappeared, TableError
+from replicator.errors import LogPurged, TableError
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
-from replicator.sources.sqlserver.catalog.catalog import SqlServerCatalog
-from replicator.sources.sqlserver.catalog.table_description import (
-    UNESTABLISHED,
-    CaptureInstance,
-    Described,
-    Identity,
-    TableDescription,
-)
+from replicator.sources.sqlserver.catalog.table_description import UNESTABLISHED, CaptureInstance, TableDescription
+from replicator.sources.sqlserver.config import Capture
 from replicator.sources.sqlserver.connection import Connection
 from replicator.sources.sqlserver.ddl.history import Statement, statements_after
-from replicator.sources.sqlserver.ddl.table_changes import Outcome, altered, created, dropped, renamed_table
+from replicator.sources.sqlserver.ddl.table_changes import Outcome, altered, created
 from replicator.sources.sqlserver.dialect import binary
 from replicator.sources.sqlserver.offset import lsn_text
 from replicator.sources.sqlserver.rows.change_rows import META, change_table
 from replicator.sources.sqlserver.stream import capture_instances
+from replicator.sources.sqlserver.stream.known_tables import Followed, KnownTables
 from replicator.sources.sqlserver.stream.windows import ChangeSource
 
 
-@dataclass
-class Followed:
-    """`schema`: as it was told.  `instance`: whose rows are read; None while there is none.  `next`: takes over at its
-    start.
-    """
-
-    schema: TableSchema
-    described: TableDescription | None = None
-    instance: CaptureInstance | None = None
-    next: CaptureInstance | None = None
-    broken: bool = False  # rows may be missing before `next`
-
-    @property
-    def identity(self) -> Identity | None:
-        return Identity.parse(self.schema.identity)
-
-
-class FollowedTables:
+class FollowedTables(KnownTables[bytes]):
     """One connection; one thread."""
+
+    capture = Capture.CDC
 
     def __init__(
         self, connection: Connection, tables: TableSet, schemas: Mapping[TableId, TableSchema], start: bytes
     ) -> None:
         """`schemas` are those that held at `start`."""
-        self._connection, self._tables = connection, tables
-        self._catalog = SqlServerCatalog(connection, tables)
-        self._known = {table: Followed(schema) for table, schema in schemas.items() if table in tables}
-        self._failed: dict[TableId, str] = {}
-        self._statements: list[Statement] = []
+        super().__init__(connection, tables, schemas)
+        self._statements: list[Statement] = []  # all that were seen; `_fresh`: those of the last look
+        self._fresh: list[Statement] = []
         self._seen_ddl = start
         self._noticed: set[str] = set()
-        self.notices: list[str] = []
 
     @property
     def sources(self) -> list[ChangeSource]:
@@ -73,30 +50,13 @@ class FollowedTables:
             if one.described is not None and one.instance is not None
         ]
 
-    def schema(self, table: TableId) -> TableSchema | None:
-        """As it was told."""
-        found = self._known.get(table)
-        return found.schema if found else None
-
-    def fail(self, table: TableId) -> None:
-        """Its rows are passed over from here on."""
-        one = self._known.pop(table, None)
-        self._failed[table] = f"{one.identity.number} {one.identity.created}" if one and one.identity else ""
-
     def look(self, position: bytes) -> Iterator[Outcome]:
         """What the catalog shows now; it is told at `position`.  LogPurged."""
-        statements = statements_after(self._connection, self._seen_ddl)
-        if statements:
-            self._seen_ddl = statements[-1].lsn
-            self._statements += statements
-        numbered = self._catalog.numbered()
-        yield from self._moved(numbered)
-        selected = [table for table in numbered.values() if table in self._tables]
-        described = self._catalog.details(sorted({*selected, *self._known}))
-        for table in selected:
-            found = described.get(table)
-            if found is not None:
-                yield from self._seen(table, found, position, statements)
+        self._fresh = statements_after(self._connection, self._seen_ddl)
+        if self._fresh:
+            self._seen_ddl = self._fresh[-1].lsn
+            self._statements += self._fresh
+        yield from super().look(position)
 
     def next_switch(self, position: bytes) -> bytes | None:
         """Where the next table's rows come through another instance."""
@@ -131,68 +91,22 @@ class FollowedTables:
 
     # ---- one table
 
-    def _moved(self, numbered: Mapping[int, TableId]) -> Iterator[Outcome]:
-        for table, one in list(self._known.items()):
-            identity = one.identity
-            if identity is None:
-                continue
-            now = numbered.get(identity.number)
-            if now == table:
-                continue
-            del self._known[table]
-            if now is None or now not in self._tables or now in self._known:
-                yield dropped(table)
-            else:
-                change = renamed_table(one.schema, now)
-                self._known[now] = replace(one, schema=replace(one.schema, table=now))
-                yield change
+    def _go_on(self, table: TableId, one: Followed, found: TableDescription, position: bytes) -> Iterator[Outcome]:
+        self._choose(one, found, position)
+        yield from self._tell(one, reload=_rows_changed(found, self._fresh))
+        self._rotate(table, one, found)
 
-    def _seen(
-        self, table: TableId, found: Described, position: bytes, statements: Iterable[Statement]
-    ) -> Iterator[Outcome]:
-        if isinstance(found, TableError):
-            yield from self._refused(table, found)
-            return
-        one = self._known.get(table)
-        if one is not None and (identity := one.identity) is not None and identity.created != found.created:
-            del self._known[table]
-            yield dropped(table)
-            one = None
-        if one is None:
-            yield from self._new(table, found, position)
-            return
-        one.described = found
-        try:
-            self._choose(one, found, position)
-            yield from self._tell(one, reload=_rows_changed(found, statements))
-            self._rotate(table, one, found)
-        except TableBusy:
-            return
-        except TableError as error:
-            yield from self._refused(table, error)
-
-    def _new(self, table: TableId, found: TableDescription, position: bytes) -> Iterator[Outcome]:
-        """A table that came into the selection: told of once reading has come to where its change table begins."""
-        if table in self._failed and not self._made_again(table, found):
-            return
-        try:
-            if not found.instances:
-                capture_instances.enable(self._connection, found)
-                found = self._again(found)
-        except TableBusy:
-            return
-        except TableError as error:
-            yield from self._refused(table, error)
-            return
+    def _begin(self, table: TableId, found: TableDescription, position: bytes) -> Iterator[Outcome]:
+        """Told of once reading has come to where its change table begins."""
+        if not found.instances:
+            capture_instances.enable(self._connection, found)
+            found = self._again(found)
         instance = found.newest
         if instance is not None and instance.start <= position:
             self._failed.pop(table, None)
             described = found.under(instance)
             self._known[table] = Followed(described.schema, described, instance)
             yield created(described.schema)
-
-    def _made_again(self, table: TableId, found: TableDescription) -> bool:
-        return self._failed[table] != f"{found.number} {found.created}"
 
     def _choose(self, one: Followed, found: TableDescription, position: bytes) -> None:
         """Whose rows are read from `position` on, and what comes after."""
@@ -204,7 +118,11 @@ class FollowedTables:
         newest = established[-1] if established else None
         if current is not None and current.start != UNESTABLISHED:
             if current.start > position:
-                raise _purged(one.schema.table, current.start, position)
+                # It is what describes the table, made while others read through the one before; or cleaned up.
+                before = [each for each in established if each.start <= position]
+                if not before:
+                    raise _purged(one.schema.table, current.start, position)
+                current = before[-1]
             one.instance = current
             later = newest is not None and newest.number != current.number and newest.start > current.start
             one.next = newest if later else None
@@ -254,15 +172,6 @@ class FollowedTables:
         if change is not None:
             one.schema = described.schema
             yield change
-
-    def _refused(self, table: TableId, error: TableError) -> Iterator[Outcome]:
-        if isinstance(error, TableDisappeared):
-            return
-        one = self._known.pop(table, None)
-        said = f"{one.identity.number} {one.identity.created}" if one and one.identity else error.message
-        if one is not None or self._failed.get(table) != said:
-            self._failed[table] = said
-            yield error
 
     def _text(self, number: int) -> str:
         """The last statement on the table."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from replicator.errors import SourceMisconfigured, SourceReplaced, TidemarkError
+from replicator.sources.base import SourceLoad
 from replicator.sources.sqlserver.connection import Connection
-from replicator.sources.sqlserver.dialect import binary
-from replicator.sources.sqlserver.offset import CommitPoint, LsnOffset, parse_lsn
+from replicator.sources.sqlserver.dialect import binary, literal
+from replicator.sources.sqlserver.offset import CommitPoint, LsnOffset, lsn_text, parse_lsn
 
 CDC_OFF = "Change data capture is off in this database."
 ENABLE = "USE {database}; EXEC sys.sp_cdc_enable_db;"
 NOWHERE = bytes(10)
+MOST_HOURS, _AT_ONCE = 2000, 500  # local hours whose distance from UTC is kept, and asked for in one query
+_LOAD = "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE session_id > 50 AND session_id <> @@SPID"
 _START = "EXEC sys.sp_cdc_start_job @job_type = N'capture';"
 
 
@@ -75,10 +79,42 @@ def identity(connection: Connection) -> str:
     return f"sqlserver-{family}-{fork}".lower()
 
 
-def server_offset_minutes(connection: Connection) -> int:
-    """The server's time zone: times of commits are in it."""
-    ((minutes,),) = connection.rows("SELECT DATEPART(TZOFFSET, SYSDATETIMEOFFSET())", connection.where)
-    return int(minutes)
+class ServerZone:
+    """The server's time zone, in which times of commits are.
+
+    A server that names its zone (CURRENT_TIMEZONE_ID, from 2022 on, and Azure SQL) is asked how far each hour was from
+    UTC; of others the present distance holds for all hours, so a commit from before a change of the clocks is an hour
+    wrong.  An hour that the clocks repeat is in standard time
+    (learn.microsoft.com/sql/t-sql/queries/at-time-zone-transact-sql).
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._minutes: dict[str, int] = {}  # by local hour, `2026-10-25 02`
+        ((minutes,),) = connection.rows("SELECT DATEPART(TZOFFSET, SYSDATETIMEOFFSET())", connection.where)
+        self._present, self._name = int(minutes), ""
+        with suppress(TidemarkError):
+            ((name,),) = connection.rows("SELECT CURRENT_TIMEZONE_ID()", connection.where)
+            self._name = str(name or "")
+
+    def utc(self, texts: Sequence[str]) -> list[datetime]:
+        """Of local times as the server prints them."""
+        if self._name:
+            self._learn({text[:13] for text in texts} - self._minutes.keys())
+        return [_moment(text, self._minutes.get(text[:13], self._present)) for text in texts]
+
+    def _learn(self, hours: set[str]) -> None:
+        if len(self._minutes) > MOST_HOURS:
+            self._minutes.clear()
+        asked = sorted(hours)
+        for first in range(0, len(asked), _AT_ONCE):
+            hour = "(" + "), (".join(literal(f"{one}:00:00") for one in asked[first : first + _AT_ONCE]) + ")"
+            rows = self._connection.rows(
+                "SELECT h.[hour], DATEPART(TZOFFSET, CONVERT(datetime2(0), h.[hour]) AT TIME ZONE "
+                f"{literal(self._name)}) FROM (VALUES {hour}) AS h([hour])",
+                self._connection.where,
+            )
+            self._minutes |= {str(text)[:13]: int(minutes) for text, minutes in rows}
 
 
 def server_time(connection: Connection) -> datetime:
@@ -87,14 +123,15 @@ def server_time(connection: Connection) -> datetime:
     return _moment(str(text), 0)
 
 
-def commits_after(connection: Connection, lsn: bytes, end: bytes, most: int, offset_minutes: int) -> list[Commit]:
+def commits_after(connection: Connection, lsn: bytes, end: bytes, most: int, zone: ServerZone) -> list[Commit]:
     """Those up to `end`, in log order."""
     rows = connection.rows(
         f"SELECT TOP ({most}) start_lsn, CONVERT(varchar(40), tran_id, 2), CONVERT(varchar(40), tran_end_time, 121) "
         f"FROM cdc.lsn_time_mapping WHERE start_lsn > {binary(lsn)} AND start_lsn <= {binary(end)} ORDER BY start_lsn",
         connection.where,
     )
-    return [Commit(bytes(row[0]), str(row[1] or ""), str(row[2]), _moment(str(row[2]), offset_minutes)) for row in rows]
+    times = zone.utc([str(row[2]) for row in rows])
+    return [Commit(bytes(row[0]), str(row[1] or ""), str(row[2]), at) for row, at in zip(rows, times, strict=True)]
 
 
 def check_past(connection: Connection, offset: LsnOffset) -> None:
@@ -115,10 +152,24 @@ def check_past(connection: Connection, offset: LsnOffset) -> None:
     if transaction is None and oldest is not None and bytes(oldest) > point.lsn:
         return
     if (transaction, ended) != (point.transaction, point.ended):
-        raise SourceReplaced(
-            f"The log of {connection.where} does not have the transaction {point.transaction} at {offset}, which was"
-            " read from it. The database was restored from an older backup, or a replica without it took over."
-        )
+        missing = f"does not have the transaction {point.transaction} at {lsn_text(point.lsn)}, which was read from it"
+        raise replaced(connection, missing)
+
+
+def replaced(connection: Connection, said: str) -> SourceReplaced:
+    """For a log of another past than the one that was read."""
+    return SourceReplaced(
+        f"The log of {connection.where} {said}. The database was restored from an older backup, or a replica without it"
+        " took over."
+    )
+
+
+def load(connection: Connection) -> SourceLoad:
+    """Statements of all sessions that the account may see."""
+    with suppress(TidemarkError):
+        ((running,),) = connection.rows(_LOAD, connection.where)
+        return SourceLoad(int(running))
+    return SourceLoad(0)
 
 
 def stalled(connection: Connection, seconds: float) -> str:

@@ -24,7 +24,7 @@ from replicator.sources.sqlserver.catalog.table_description import TableDescript
 from replicator.sources.sqlserver.config import SqlServerConfig
 from replicator.sources.sqlserver.connection import Connection, connect
 from replicator.sources.sqlserver.ddl.table_changes import Outcome
-from replicator.sources.sqlserver.offset import LSN_BYTES, CommitPoint, LsnOffset
+from replicator.sources.sqlserver.offset import LSN_BYTES, CommitPoint, LsnOffset, lsn_text
 from replicator.sources.sqlserver.rows.change_rows import Framed, Transactions, change_batch, framed, sort_keys
 from replicator.sources.sqlserver.stream import capture_instances, log_status
 from replicator.sources.sqlserver.stream.followed_tables import FollowedTables
@@ -64,7 +64,7 @@ class ChangeTableReader(LogReader):
         log_status.require_cdc(control)
         log_status.check_past(control, start)
         self._point, self._position = start.commit, start.lsn
-        self._minutes = log_status.server_offset_minutes(control)
+        self._zone = log_status.ServerZone(control)
         self._marks = self._mark_source(control)
         self._followed = FollowedTables(control, tables, schemas, start.lsn)
         self._windows = WindowReader(self._reading, self._options)
@@ -134,7 +134,7 @@ class ChangeTableReader(LogReader):
         self._moved_at, self._stalled = time.monotonic(), False
         if (switch := self._followed.next_switch(self._position)) is not None:
             end = min(end, switch)
-        commits = log_status.commits_after(control, self._position, end, MOST_COMMITS, self._minutes)
+        commits = self._commits(control, end)
         if len(commits) == MOST_COMMITS:
             end = commits[-1].lsn
         if not commits:
@@ -163,6 +163,17 @@ class ChangeTableReader(LogReader):
             yield messages.Commit(self._offset(), last.at)
         else:
             yield Heartbeat(self._offset(), self._as_of)
+
+    def _commits(self, control: Connection, end: bytes) -> list[log_status.Commit]:
+        """The next ones up to `end`.  SourceReplaced where the log has one between the last that was read and the place
+        of reading, which is beyond it where a capture instance took over: there was none.
+        """
+        read = self._point.lsn if self._point is not None else self._position
+        found = log_status.commits_after(control, read, end, MOST_COMMITS, self._zone)
+        if found and found[0].lsn <= self._position:
+            said = f"has a transaction at {lsn_text(found[0].lsn)}, where it had none when it was read"
+            raise log_status.replaced(control, said)
+        return found
 
     def _starts(self, control: Connection) -> dict[int, bytes]:
         rows = control.rows(_STARTS, control.where)

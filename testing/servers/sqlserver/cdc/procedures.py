@@ -87,14 +87,14 @@ def _slot(session: Session) -> str:
     )
 
 
-def set_flags(session: Session, **flags: bool) -> None:
-    """Of the database."""
+def set_flags(session: Session, **flags: int) -> None:
+    """Of the database; one that is 0 is taken away."""
     import json
 
     known = dict(session.around.flags(session.connection))
     for name, on in flags.items():
         if on:
-            known[name] = True
+            known[name] = on
         else:
             known.pop(name, None)
     session.connection.execute(f"COMMENT ON DATABASE {quoted(session.connection.database)} IS '{json.dumps(known)}'")

@@ -16,6 +16,19 @@ CREATE FUNCTION ss.datepart(part text, given ss.datetime2) RETURNS int4 IMMUTABL
     WHEN 'tzoffset' THEN 0 ELSE ss.fail(155, format('''%s'' is not a recognized datepart option.', part)) END::int4;
 CREATE FUNCTION ss.datepart(part text, given ss.datetimeoffset) RETURNS int4 IMMUTABLE STRICT LANGUAGE sql
 RETURN CASE part WHEN 'tzoffset' THEN ss.minutes(given) ELSE ss.datepart(part, ss.to_datetime2(given)) END;
+-- "AT TIME ZONE (Transact-SQL)", "CURRENT_TIMEZONE_ID (Transact-SQL)": Windows' names of zones, of which some are known.
+CREATE FUNCTION ss.at_time_zone(given ss.datetime2, zone text) RETURNS ss.datetimeoffset STABLE STRICT LANGUAGE plpgsql
+AS $$
+DECLARE known text := CASE zone WHEN 'UTC' THEN 'UTC' WHEN 'W. Europe Standard Time' THEN 'Europe/Berlin'
+    WHEN 'Pacific Standard Time' THEN 'America/Los_Angeles' ELSE ss.fail(9820,
+        format('The time zone parameter ''%s'' provided to AT TIME ZONE clause is invalid.', zone))::text END;
+    here timestamp := ss.ticks_text(given::int8)::timestamp;
+BEGIN
+    RETURN ss.todatetimeoffset(given,
+        (extract(epoch FROM (here AT TIME ZONE 'UTC') - (here AT TIME ZONE known)) / 60)::int4);
+END $$;
+CREATE FUNCTION ss.current_timezone_id() RETURNS ss.nvarchar STABLE LANGUAGE sql RETURN
+    coalesce((SELECT substr(name, 6) FROM ss.habits WHERE name LIKE 'zone %'), 'UTC')::ss.nvarchar;
 CREATE FUNCTION ss.todatetimeoffset(given ss.datetime2, zone text) RETURNS ss.datetimeoffset IMMUTABLE STRICT
     LANGUAGE sql RETURN ss.to_datetimeoffset(ss.ticks_text(given::int8) || ' ' || zone);
 CREATE FUNCTION ss.todatetimeoffset(given ss.datetime2, minutes int4) RETURNS ss.datetimeoffset IMMUTABLE STRICT

@@ -19,7 +19,7 @@ OWN = frozenset({
     "todatetimeoffset",
     "columnproperty", "objectproperty", "fulltextserviceproperty", "unicode", "change_tracking_current_version",
     "change_tracking_min_valid_version", "sql_variant_property", "hashbytes", "col_name", "binary_checksum",
-    "objectpropertyex",
+    "objectpropertyex", "current_timezone_id",
 })  # fmt: skip
 RENAMED = {
     "isnull": "coalesce", "getdate": "ss.getdate", "getutcdate": "ss.getdate", "sysdatetime": "ss.now2",
@@ -57,6 +57,7 @@ SIZED = {
     "fn_cdc_is_bit_set": "ss.bit", "fn_cdc_has_column_changed": "ss.bit", "fn_cdc_get_column_ordinal": "int4",
     "fn_varbintohexstr": "ss.nvarchar(4000)", "fn_varbintohexsubstring": "ss.nvarchar(4000)",
 }  # fmt: skip
+TABLES = frozenset({"generate_series", "dm_db_log_stats", "dm_exec_sql_text", "dm_db_log_info"})  # that give rows
 ALL_CHANGES, NET_CHANGES = (
     re.compile(r"fn_cdc_get_all_changes_(.+)", re.IGNORECASE),
     re.compile(r"fn_cdc_get_net_changes_(.+)", re.IGNORECASE),

@@ -30,7 +30,7 @@ KNOWN = frozenset({
     "BitwiseXor", "BitwiseNot", "Collate", "National", "HexString", "Parameter", "Var", "DataType", "Distinct",
     "Lateral", "Dot",
     "ScopeResolution", "WithTableHint", "QueryOption", "Escape", "LimitOptions", "SessionParameter", "WithinGroup",
-    "DataTypeParam",
+    "DataTypeParam", "AtTimeZone",
 })  # fmt: skip
 _TOP = re.compile(r"\A\s*(DELETE|UPDATE)\s+TOP\s*\(\s*(\d+)\s*\)\s*(FROM\s+)?", re.IGNORECASE)
 _TARGET = "tidemark_target"
@@ -71,6 +71,7 @@ class Translator:
         top = 0
         if match := _TOP.match(sql):
             top, sql = int(match[2]), f"{match[1]} {match[3] or ''}{sql[match.end() :]}"
+        sql = captured.spelled(sql)
         tree = parsed(_SIGNS.sub(r"\1 = \1 \2 ", sql) if sql.lstrip()[:6].upper() == "UPDATE" else sql)
         writes = self._prepare(tree)
         if isinstance(tree, exp.Insert):
@@ -192,27 +193,23 @@ class Translator:
     def _function_table(self, table: exp.Table) -> None:
         name, schema = table.this.name, table.db.lower()
         arguments = table.this.expressions
-        if schema == "cdc" and (
-            match := functions.ALL_CHANGES.fullmatch(name) or functions.NET_CHANGES.fullmatch(name)
-        ):
-            found, inner = captured.changes(self.names, match[1], net="net" in name.lower())
+        match = functions.ALL_CHANGES.fullmatch(name) or functions.NET_CHANGES.fullmatch(name)
+        if (schema == "cdc" and match) or name.lower() == captured.CHANGETABLE:
+            if match:
+                found, inner = captured.changes(self.names, match[1], net="net" in name.lower())
+            else:
+                found, inner = captured.tracked(self.names, arguments.pop(0).name)
             self._spelled.update({low: one.name for low, one in found.columns.items()})
-            alias = table.alias or name
-            if len(arguments) != 3:
+            if match and len(arguments) != 3:
                 raise Refusal(
                     313, f"An insufficient number of arguments were supplied for the procedure or function cdc.{name}."
                 )
             body: exp.Expr = exp.Anonymous(this=inner, expressions=[one.copy() for one in arguments])
             table.set("db", None)
             table.set("this", body)
-            self._alias(table, alias, found)
+            self._alias(table, table.alias or name, found)
             return
-        if schema in ("", "sys") and name.lower() in (
-            "generate_series",
-            "dm_db_log_stats",
-            "dm_exec_sql_text",
-            "dm_db_log_info",
-        ):
+        if schema in ("", "sys") and name.lower() in functions.TABLES:
             table.set("db", exp.to_identifier("sys", quoted=True) if schema else None)
             table.set("this", exp.Anonymous(this=name.lower(), expressions=arguments))
             alias = table.alias or name
@@ -347,7 +344,7 @@ class Translator:
         elif isinstance(node, exp.TryCast) or (isinstance(node, exp.Cast) and node.args.get("safe")):
             raise unknown("TRY_CAST")
         elif isinstance(node, exp.Cast):
-            node.replace(self._cast(node.this, node.args["to"], None))
+            node.replace(self._cast(node.this, node.args["to"]))
         elif isinstance(node, exp.Collate):
             name = node.expression.name
             node.set(
@@ -358,6 +355,10 @@ class Translator:
             )
         elif isinstance(node, exp.Like):
             node.replace(like(node))
+        elif isinstance(node, exp.AtTimeZone):
+            node.replace(
+                exp.Anonymous(this="ss.at_time_zone", expressions=[node.this.copy(), node.args["zone"].copy()])
+            )
         elif isinstance(node, exp.Dot):
             node.replace(method(node))
         elif isinstance(node, exp.ScopeResolution):
@@ -371,7 +372,7 @@ class Translator:
         ):
             raise unknown("TOP … PERCENT or WITH TIES")
 
-    def _cast(self, value: exp.Expr, kind: exp.Expr, style: exp.Expr | None, *, safe: bool = False) -> exp.Expr:
+    def _cast(self, value: exp.Expr, kind: exp.Expr, style: exp.Expr | None = None, *, safe: bool = False) -> exp.Expr:
         if safe:
             raise unknown("TRY_CONVERT")
         type_ = kind.args["kind"]

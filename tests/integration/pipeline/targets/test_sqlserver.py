@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from tests.contract.sqlserver import SqlServerPlace
+from tests.contract.sqlserver import SqlServerPlace, TrackedPlace
 from webapp.management.commands.verify import verify
 from webapp.replicators import selectors
 from webapp.replicators.models import ReplicatorTable
@@ -17,9 +17,9 @@ from webapp.replicators.models import ReplicatorTable
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 
-@pytest.fixture
+@pytest.fixture(params=[SqlServerPlace, TrackedPlace])
 def shop(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[SqlServerPlace]:
-    opened = SqlServerPlace.opened(request)
+    opened = request.param.opened(request)
     yield opened
     opened.close()
 
@@ -38,9 +38,11 @@ def run_and_compare(tables: int) -> int:
 
 def test_a_copy_is_equal_through_changes_and_a_statement(shop: SqlServerPlace, tmp_path: Path) -> None:
     shop.run("CREATE TABLE @.orders (id int PRIMARY KEY, name nvarchar(40), total decimal(10, 2), at datetime2(7))")
-    shop.run("CREATE TABLE @.lines (n int, word varchar(20))")
+    key = "id int IDENTITY PRIMARY KEY, " if isinstance(shop, TrackedPlace) else ""
+    shop.run(f"CREATE TABLE @.lines ({key}n int, word varchar(20))")
     values = ", ".join(f"({n}, N'order {n}', {n}.25, '2026-01-02 03:04:05.1234567')" for n in range(300))
-    shop.run(f"INSERT INTO @.orders VALUES {values}", "INSERT INTO @.lines VALUES (1, 'a'), (1, 'a'), (NULL, NULL)")
+    lines = "(1, 'a'), (1, 'a'), (NULL, NULL)"
+    shop.run(f"INSERT INTO @.orders VALUES {values}", f"INSERT INTO @.lines (n, word) VALUES {lines}")
     config = ", ".join(f'{name}: "{value}"' for name, value in shop.config.items() if name != "password")
     file = tmp_path / "shop.yml"
     file.write_text(f"""
@@ -56,6 +58,6 @@ replicators:
     shop.undo("DELETE FROM @.orders")
     shop.session.run(f"ALTER TABLE {shop.name}.orders ADD note nvarchar(20)", shop.name)
     shop.run("INSERT INTO @.orders VALUES (901, N'new', 0.5, NULL, N'x')", "DELETE FROM @.orders WHERE id IN (5, 6)")
-    shop.run("DELETE FROM @.lines WHERE n = 1", "INSERT INTO @.lines VALUES (7, 'b')")
+    shop.run("DELETE FROM @.lines WHERE n = 1", "INSERT INTO @.lines (n, word) VALUES (7, 'b')")
     shop.run("CREATE TABLE @.later (id int PRIMARY KEY)", "INSERT INTO @.later VALUES (1)")
     assert run_and_compare(3) == 299 + 2 + 1

@@ -1,0 +1,130 @@
+"""The tables that are followed, as looks at the catalog change them: the same whatever tells of their rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from replicator.errors import TableBusy, TableDisappeared, TableError
+from replicator.model.identifiers import TableId
+from replicator.model.schema import TableSchema
+from replicator.model.table_set import TableSet
+from replicator.sources.sqlserver.catalog.catalog import SqlServerCatalog
+from replicator.sources.sqlserver.catalog.table_description import (
+    CaptureInstance,
+    Described,
+    Identity,
+    TableDescription,
+)
+from replicator.sources.sqlserver.config import Capture
+from replicator.sources.sqlserver.connection import Connection
+from replicator.sources.sqlserver.ddl.table_changes import Outcome, dropped, renamed_table
+
+P = TypeVar("P", bytes, int)
+
+
+@dataclass
+class Followed:
+    """`schema`: as it was told.  `instance`: whose rows are read; None while there is none.  `next`: takes over at its
+    start.
+    """
+
+    schema: TableSchema
+    described: TableDescription | None = None
+    instance: CaptureInstance | None = None
+    next: CaptureInstance | None = None
+    broken: bool = False  # rows may be missing before `next`
+
+    @property
+    def identity(self) -> Identity | None:
+        return Identity.parse(self.schema.identity)
+
+
+class KnownTables(ABC, Generic[P]):
+    """One connection; one thread.  P: a place of reading."""
+
+    capture: Capture
+
+    def __init__(self, connection: Connection, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> None:
+        """`schemas` are those that held where reading begins."""
+        self._connection, self._tables = connection, tables
+        self._catalog = SqlServerCatalog(connection, tables, capture=self.capture)
+        self._known = {table: Followed(schema) for table, schema in schemas.items() if table in tables}
+        self._failed: dict[TableId, str] = {}
+        self.notices: list[str] = []
+
+    def schema(self, table: TableId) -> TableSchema | None:
+        """As it was told."""
+        found = self._known.get(table)
+        return found.schema if found else None
+
+    def fail(self, table: TableId) -> None:
+        """Its rows are passed over from here on."""
+        one = self._known.pop(table, None)
+        self._failed[table] = f"{one.identity.number} {one.identity.created}" if one and one.identity else ""
+
+    def look(self, position: P) -> Iterator[Outcome]:
+        """What the catalog shows now; it is told at `position`.  LogPurged."""
+        numbered = self._catalog.numbered()
+        yield from self._moved(numbered)
+        selected: list[TableId] = [table for table in numbered.values() if table in self._tables]
+        described = self._catalog.details(sorted({*selected, *self._known}))
+        for table in selected:
+            found = described.get(table)
+            if found is not None:
+                yield from self._seen(table, found, position)
+
+    @abstractmethod
+    def _begin(self, table: TableId, found: TableDescription, position: P) -> Iterator[Outcome]:
+        """A table that came into the selection."""
+
+    @abstractmethod
+    def _go_on(self, table: TableId, one: Followed, found: TableDescription, position: P) -> Iterator[Outcome]:
+        """One that is followed already."""
+
+    def _moved(self, numbered: Mapping[int, TableId]) -> Iterator[Outcome]:
+        for table, one in list(self._known.items()):
+            identity = one.identity
+            if identity is None:
+                continue
+            now = numbered.get(identity.number)
+            if now == table:
+                continue
+            del self._known[table]
+            if now is None or now not in self._tables or now in self._known:
+                yield dropped(table)
+            else:
+                change = renamed_table(one.schema, now)
+                self._known[now] = replace(one, schema=replace(one.schema, table=now))
+                yield change
+
+    def _seen(self, table: TableId, found: Described, position: P) -> Iterator[Outcome]:
+        if isinstance(found, TableError):
+            yield from self._refused(table, found)
+            return
+        one = self._known.get(table)
+        if one is not None and (identity := one.identity) is not None and identity.created != found.created:
+            del self._known[table]
+            yield dropped(table)
+            one = None
+        try:
+            if one is not None:
+                one.described = found
+                yield from self._go_on(table, one, found, position)
+            elif table not in self._failed or self._failed[table] != f"{found.number} {found.created}":
+                yield from self._begin(table, found, position)
+        except TableBusy:
+            return
+        except TableError as error:
+            yield from self._refused(table, error)
+
+    def _refused(self, table: TableId, error: TableError) -> Iterator[Outcome]:
+        if isinstance(error, TableDisappeared):
+            return
+        one = self._known.pop(table, None)
+        said = f"{one.identity.number} {one.identity.created}" if one and one.identity else error.message
+        if one is not None or self._failed.get(table) != said:
+            self._failed[table] = said
+            yield error

@@ -1,0 +1,52 @@
+"""The tables that are tracked: their schemas at the place of reading, and since which version each is tracked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from replicator.model.identifiers import TableId
+from replicator.sources.sqlserver.catalog.table_description import TableDescription
+from replicator.sources.sqlserver.config import Capture
+from replicator.sources.sqlserver.ddl.table_changes import Outcome, altered, created
+from replicator.sources.sqlserver.stream.known_tables import Followed, KnownTables
+from replicator.sources.sqlserver.tracking.change_tracking import enabled
+
+
+class TrackedTables(KnownTables[int]):
+    """One connection; one thread.
+
+    Rows are read as they are now, under the present definition, so one that is another is told before the rows.
+    """
+
+    capture = Capture.TRACKING
+
+    @property
+    def described(self) -> list[TableDescription]:
+        """Of all tables whose rows are read now."""
+        known = (one.described for one in self._known.values())
+        return [one for one in known if one is not None and one.since is not None]
+
+    def unchanged(self, tables: Collection[TableId]) -> bool:
+        """Are they still defined and tracked as at the last look?"""
+        now = self._catalog.details(sorted(tables))
+        return all(table in self._known and self._known[table].described == now.get(table) for table in tables)
+
+    def _begin(self, table: TableId, found: TableDescription, position: int) -> Iterator[Outcome]:
+        """Told of once reading has come to where it began to be tracked."""
+        found = enabled(self._connection, found)
+        if found.since is not None and found.since <= position:
+            self._failed.pop(table, None)
+            self._known[table] = Followed(found.schema, found)
+            yield created(found.schema)
+
+    def _go_on(self, table: TableId, one: Followed, found: TableDescription, position: int) -> Iterator[Outcome]:
+        """Tracked since another version: it was truncated, or Change Tracking was off for a while."""
+        del position
+        found = one.described = enabled(self._connection, found)
+        known = one.identity
+        anew = known is None or known.instance != found.since
+        text = f"{table} is tracked since version {found.since}: it was truncated, or was not tracked" if anew else ""
+        change = altered(one.schema, found, reload=anew, text=text)
+        if change is not None:
+            one.schema = found.schema
+            yield change
