@@ -188,7 +188,12 @@ def test_a_quiet_log_is_not_mined_until_something_is_written(
     monkeypatch.setattr(log_reader, "_QUIET", SECONDS)
     monkeypatch.setattr(log_reader, "_POLL", 0.01)
     mined, mine = list[int](), MiningSession.mine
-    monkeypatch.setattr(MiningSession, "mine", lambda self, *given: (mined.append(1), mine(self, *given))[1])
+
+    def counted(session: MiningSession, *given: Any) -> Iterator[Any]:
+        mined.append(1)
+        return mine(session, *given)
+
+    monkeypatch.setattr(MiningSession, "mine", counted)
     place.run(KEYED)
     messages = place.messages(place.follow("t"))
     before = -1
@@ -247,7 +252,7 @@ def test_tables_that_were_described_after_they_swapped_names_are_told_apart_by_r
     place.tables = TableSet(tables=place.tables.tables, databases=frozenset({place.name}))
     place.schemas = right = place.described("t", "s", "u", "w")
     reader = place.source.log_reader("contract", ReadOptions())
-    known, seen = dict(place.schemas), list[LogMessage]()
+    known, seen = dict(place.schemas), list[SchemaChange]()
     messages = reader.read(start, place.tables, place.schemas)
     for message in messages:
         if isinstance(message, Heartbeat):
@@ -259,6 +264,7 @@ def test_tables_that_were_described_after_they_swapped_names_are_told_apart_by_r
         seen.append(message)
         if message.operation is Ddl.RENAME_TABLE:
             del known[message.table]
+        assert message.schema is not None
         known[message.new_table or message.table] = message.schema
     assert {table: schema.identity for table, schema in known.items()} == {
         table: schema.identity for table, schema in right.items()

@@ -30,6 +30,7 @@ from replicator.sources.oracle.stream.log_files import LogRange
 from replicator.sources.oracle.stream.mining_session import MiningSession
 from replicator.sources.oracle.stream.open_transactions import CommittedTransactions, OpenTransactions
 from replicator.sources.oracle.stream.redo_frame import RedoFrame
+from replicator.sources.oracle.stream.table_registry import agree
 from replicator.sources.oracle.stream.transaction_assembler import TransactionAssembler
 from replicator.sources.oracle.watermark import WatermarkTable
 from replicator.sources.shared.date_policy import date_policy
@@ -212,10 +213,14 @@ class LogMinerReader(LogReader):
 
     def learned(self, shown: TableSchema, known: TableSchema) -> TableSchema | None:
         """Rows under another schema wait for the log, which tells of every statement: unless what is known is wrong."""
-        if shown == known and shown.identity == known.identity:
+        if agree(shown, known):
             return known
-        if self._assembler is not None:
-            self._assembler.registry.doubt(shown.table)
+        if self._assembler is None:
+            return None
+        registry = self._assembler.registry
+        if shown == known and agree(shown, registry.known.get(shown.table)):
+            return shown
+        registry.doubt(shown.table)
         return None
 
     def close(self) -> None:

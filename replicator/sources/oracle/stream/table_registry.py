@@ -153,7 +153,7 @@ class LogTables:
         if described is None or before is not known:
             self._doubts.pop(table, None)
             found = self.describe(table)
-            if isinstance(found, TableDescription) and not _agree(found.schema, known):
+            if isinstance(found, TableDescription) and not agree(found.schema, known):
                 self._doubts[table] = known, found.schema, self._now()
         elif self.wants(table) and self._outlet.boundary.covers(ScnOffset(scn)):
             self._correct(described)
@@ -245,7 +245,8 @@ class LogTables:
         return rows
 
 
-def _agree(shown: TableSchema, known: TableSchema | None) -> bool:
+def agree(shown: TableSchema, known: TableSchema | None) -> bool:
+    """Equal, and of the same table."""
     return known is not None and shown == known and shown.identity == known.identity
 
 
