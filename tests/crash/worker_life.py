@@ -26,7 +26,7 @@ from webapp.replicators.models import Replicator
 from webapp.worker.run import headless
 
 IMPORTS = (
-    "pymysql", "pyarrow.parquet", "replicator.targets.iceberg.jvm.session", "replicator.targets.iceberg.spark.fold",
+    "pymysql", "pyarrow.parquet", "replicator.targets.iceberg.jvm.session", "replicator.targets.iceberg.spark.changes",
     "replicator.targets.registry",
     "replicator.targets.iceberg.target", "replicator.sources.mysql.stream.reader",
     "replicator.sources.mysql.snapshot.reader",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -51,6 +53,7 @@ class Jobs:
         self.failing: list[str] = []
         self.failing_late: list[str] = []  # kinds of jobs that are done, and said to have failed
         self.conflicts = 0
+        self.statements: Path | None = None  # what was done is told there, a JSON string a line
 
     def begin(self, body: dict[str, Any], data: bytes | None = None) -> dict[str, Any]:
         """Refusal where a job has that name."""
@@ -168,7 +171,11 @@ class Jobs:
         query = job.configuration["query"]
         if query.get("useLegacySql") is not False:
             raise Refusal("invalidQuery", "Legacy SQL is not played here")
-        return job.run.run(query["query"])
+        outcome = job.run.run(query["query"])
+        if self.statements is not None:
+            with self.tables.lock, self.statements.open("a") as told:
+                told.write(json.dumps(query["query"]) + "\n")
+        return outcome
 
     def _load(self, load: dict[str, Any], data: bytes) -> None:
         """All rows of a Parquet file, or none."""

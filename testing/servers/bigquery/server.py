@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import faulthandler
 import json
+import os
 import re
 import signal
 import sys
@@ -28,6 +29,7 @@ from testing.servers.bigquery.refusals import Refusal
 from testing.servers.bigquery.tables import Tables, check_clustering
 from webapp.embedded.ports import LOOPBACK
 
+STATEMENTS = "TIDEMARK_BIGQUERY_STATEMENTS"  # a file to which every statement is told that was done
 TOKEN_SECONDS = 3600
 AUDIENCE = "https://oauth2.googleapis.com/token"  # of every assertion, wherever it is sent
 Answer = dict[str, Any]
@@ -303,6 +305,8 @@ def main() -> None:
     faulthandler.register(signal.SIGUSR1)  # tells in the log where each thread stands
     port, folder = int(sys.argv[1]), Path(sys.argv[2])
     Handler.service = Service((folder / "account.pem").read_bytes(), f"http://{LOOPBACK}:{port}")
+    if told := os.environ.get(STATEMENTS):
+        Handler.service.jobs.statements = Path(told)
     with Server((LOOPBACK, port), Handler) as server:
         server.serve_forever()
 

@@ -1,0 +1,57 @@
+"""Google's own parser of GoogleSQL, for tests: it refuses what BigQuery would not take for a statement.
+
+It is a native library for Linux behind a JVM, which py4j asks; its jars are fetched on first use.  Only the grammar is
+looked at: the parser knows no table, column or type.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any, Self
+
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.protocol import Py4JJavaError
+
+from webapp.embedded.java_artifacts import Artifact, fetched, java
+from webapp.embedded.ports import LOOPBACK
+
+JARS = Path(__file__).parent / "googlesql_jars.txt"
+OPTIONS = ["-Xmx512m", "-XX:+UseSerialGC"]
+NEEDED = "Google's parser of GoogleSQL is published for Linux on x86-64."
+
+
+def available() -> bool:
+    """Is there one for this machine?"""
+    return sys.platform == "linux" and platform.machine() in {"x86_64", "AMD64"}
+
+
+class GoogleSqlParser:
+    """A parser, within the block."""
+
+    def __enter__(self) -> Self:
+        jars = [str(fetched(Artifact(*line.split()))) for line in JARS.read_text().splitlines()]
+        port, token = launch_gateway(
+            classpath=os.pathsep.join(jars), javaopts=OPTIONS, java_path=java(), enable_auth=True, die_on_exit=True
+        )
+        told = GatewayParameters(address=LOOPBACK, port=port, auth_token=token, auto_convert=True)
+        self._gateway = JavaGateway(gateway_parameters=told)
+        self._parser: Any = self._gateway.jvm.com.google.zetasql.Parser
+        self._options: Any = self._gateway.jvm.com.google.zetasql.LanguageOptions()
+        self._options.enableMaximumLanguageFeatures()
+        self._options.setSupportsAllStatementKinds()
+        self._options.enableReservableKeyword("QUALIFY", True)  # noqa: FBT003 - py4j has no keywords
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._gateway.shutdown()
+
+    def refusal(self, script: str) -> str:
+        """Why it is no script of statements; empty where it is one."""
+        try:
+            self._parser.parseScript(script, self._options)
+        except Py4JJavaError as error:
+            return str(error.java_exception.getMessage())
+        return ""
