@@ -42,7 +42,6 @@ class GoogleSqlParser:
         self._options: Any = self._gateway.jvm.com.google.zetasql.LanguageOptions()
         self._options.enableMaximumLanguageFeatures()
         self._options.setSupportsAllStatementKinds()
-        self._options.enableReservableKeyword("QUALIFY", True)  # noqa: FBT003 - py4j has no keywords
         return self
 
     def __exit__(self, *raised: object) -> None:
