@@ -30,8 +30,8 @@ def test_every_statement_for_bigquery_is_one_for_googles_parser(tmp_path: Path) 
     )  # fmt: skip
     assert played.returncode == 0, played.stdout[-3000:]
     statements = [json.loads(line) for line in told.read_text().splitlines()]
-    kinds = {kind for kind in ("INSERT", "UPDATE", "DELETE", "ALTER TABLE", "COMMIT TRANSACTION") if kind in "".join(statements)}
-    assert (len(kinds), len(statements) > 100) == (5, True)
+    for kind in ("INSERT", "UPDATE", "DELETE", "ALTER TABLE", "COMMIT TRANSACTION"):
+        assert sum(kind in one for one in statements) > 20
     with GoogleSqlParser() as parser:
         assert parser.refusal("SELECT FROM x")
         refused = {one: why for one in statements if (why := parser.refusal(one))}
