@@ -237,6 +237,31 @@ def test_a_reader_that_is_closed_by_another_thread_ends(place: OraclePlace) -> N
     assert not closing_thread.is_alive()
 
 
+def test_a_table_that_took_anothers_name_before_the_start_is_followed(minimal: OraclePlace) -> None:
+    """The log gives that name away once more: what is known of it is the other's."""
+    place = minimal
+    place.run("CREATE TABLE @.a (id int PRIMARY KEY)", "CREATE TABLE @.b (id int PRIMARY KEY)")
+    start = place.follow("a", "b")
+    for before, after in (("a", "c"), ("b", "a")):
+        execute(place, f'ALTER TABLE "{place.name}"."{before}" RENAME TO "{after}"')
+    place.tables = TableSet(tables=place.tables.tables, databases=frozenset({place.name}))
+    right, known = ({t: s.identity for t, s in place.described(*names).items()} for names in (("a", "c", "t"), ("a",)))
+    reader, reloaded = place.source.log_reader("contract", ReadOptions()), set()
+    for message in reader.read(start, place.tables, place.described("a")):
+        if isinstance(message, Heartbeat):
+            place.mark()  # as chunks write
+        if isinstance(message, SchemaChange):
+            known.pop(message.table, None)
+            if message.schema is not None:
+                known[message.new_table or message.table] = message.schema.identity
+            reloaded |= {message.new_table or message.table} if message.reload else set()
+        if known == right:
+            break
+    assert reloaded == set(right)
+    reader.close()
+    place.close()
+
+
 def test_tables_that_were_described_after_they_swapped_names_are_told_apart_by_rows_that_were_read(
     minimal: OraclePlace,
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from replicator.errors import TableDisappeared, TableError, TidemarkError, UnsupportedType
@@ -78,6 +78,12 @@ class OracleCatalog:
         names = [TableId(*row) for row in page]
         infos = self.infos(names)
         return [infos[table] for table in names if table in infos], total
+
+    def names(self, schemas: Collection[str]) -> list[TableId]:
+        """Of all tables of these schemas."""
+        owners = ", ".join(literal(one) for one in sorted(schemas))
+        sql = f"SELECT t.owner, t.table_name {_TABLES} AND t.owner IN ({owners})"
+        return [TableId(*row) for row in self._rows(sql)] if owners else []
 
     def infos(self, tables: Sequence[TableId]) -> dict[TableId, TableInfo]:
         """Of those that exist; rows and sizes are those of the last statistics."""

@@ -63,6 +63,8 @@ class LogMinerReader(LogReader):
         self._closed = threading.Event()
         self._assembler: TransactionAssembler | None = None
         self._tables = TableSet()
+        self._started = 0  # the SCN at the start; 0: read
+        self._unsure: set[TableId] = set()  # what is known of them is not what the catalog has
 
     def read(self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> Iterator[LogMessage]:
         """As the port says."""
@@ -77,6 +79,7 @@ class LogMinerReader(LogReader):
             tables, schemas, self._options, start, self._marks, self._describe, self._now
         )
         assembler.registry.part_identities()
+        self._started, self._unsure = self._now(), set()
         try:
             while not self._closed.is_set():
                 begun = time.monotonic()
@@ -126,6 +129,9 @@ class LogMinerReader(LogReader):
             restart = min(self._open.oldest or found.end + 1, found.end + 1)
         quiet = not assembler.unsettled
         assembler.reached(ScnOffset(found.end, restart, done.incarnation))
+        if 0 < self._started <= found.end:
+            self._started, self._unsure = 0, self._misplaced(assembler)
+        self._unsure = {table for table in self._unsure if not assembler.registry.doubt(table)}
         assembler.settle()
         last = assembler.take_out()
         self._idle = self._idle and not last
@@ -192,6 +198,22 @@ class LogMinerReader(LogReader):
     def _now(self) -> int:
         assert self._control is not None
         return int(read_rows(self._control, "SELECT current_scn FROM v$database", self._config.where)[0][0])
+
+    def _misplaced(self, assembler: TransactionAssembler) -> set[TableId]:
+        """Tables of the selection that are not known, or by another's number.
+
+        At the start they are described as the catalog has them, which may be ahead of the log: names that were given
+        to others in between were then taken for theirs.  Now the log has come by.
+        """
+        assert self._control is not None
+        catalog, known = OracleCatalog(self._control, left_out=self._tables), assembler.registry.known
+        names = {*self._tables.tables, *catalog.names(self._tables.searched)}
+        found = catalog.details(sorted(one for one in names if assembler.registry.wants(one)))
+        return {
+            table for table, described in found.items()
+            if isinstance(described, TableDescription)
+            and (table not in known or known[table].identity != described.schema.identity)
+        }  # fmt: skip
 
     def _describe(self, table: TableId) -> TableDescription | TableError | None:
         for attempt in (1, 2):

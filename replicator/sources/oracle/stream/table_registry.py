@@ -140,8 +140,9 @@ class LogTables:
         self.known[table] = replace(self.known[table], identity="")
         self._outlet.emit(Ddl.ALTER_TABLE, table, self.known[table], reload=True)
 
-    def doubt(self, table: TableId) -> None:
-        """Rows that were read show another definition than what is known here.
+    def doubt(self, table: TableId) -> bool:
+        """Rows that were read, or the catalog, show another definition than what is known here; False while it is not
+        clear which is right.
 
         Mostly a statement came after them.  But what is known may be wrong: at the start a table is described as the
         catalog has it, and renames that are before that in the catalog, and behind it in the log, count twice.  So the
@@ -153,10 +154,15 @@ class LogTables:
         if described is None or before is not known:
             self._doubts.pop(table, None)
             found = self.describe(table)
-            if isinstance(found, TableDescription) and not agree(found.schema, known):
-                self._doubts[table] = known, found.schema, self._now()
-        elif self.wants(table) and self._outlet.boundary.covers(ScnOffset(scn)):
+            if not isinstance(found, TableDescription) or agree(found.schema, known):
+                return True
+            self._doubts[table] = known, found.schema, self._now()
+            return False
+        if self.wants(table) and not self._outlet.boundary.covers(ScnOffset(scn)):
+            return False
+        if self.wants(table):
             self._correct(described)
+        return True
 
     def _correct(self, right: TableSchema) -> None:
         del self._doubts[right.table]
