@@ -36,24 +36,23 @@ _VALUES = re.compile(r"^(INSERT INTO .*? VALUES )(\(.*)$", re.DOTALL)
 
 def captured_database(server: EmbeddedSQLServer, name: str) -> dict[str, Any]:
     """A connection's settings for this database, made where it is missing, with change data capture."""
-    with closing(server.connect()) as master:
-        if not master.execute(f"SELECT 1 FROM sys.databases WHERE name = {literal(name)}").fetchall():
-            master.execute(f"CREATE DATABASE {quoted(name)}")
-            with closing(server.connect(name)) as own:
-                own.execute("ALTER DATABASE CURRENT SET ALLOW_SNAPSHOT_ISOLATION ON")
-                own.execute("EXEC sys.sp_cdc_enable_db")
-    return server.address | {"database": name, "tls": "required"}
+    return _database(server, name, "EXEC sys.sp_cdc_enable_db")
 
 
 def tracked_database(server: EmbeddedSQLServer, name: str) -> dict[str, Any]:
     """The same without change data capture, with Change Tracking."""
+    settings = _database(server, name, "ALTER DATABASE CURRENT SET CHANGE_TRACKING = ON (CHANGE_RETENTION = 2 DAYS)")
+    return settings | {"capture": Capture.TRACKING.value}
+
+
+def _database(server: EmbeddedSQLServer, name: str, enabled: str) -> dict[str, Any]:
     with closing(server.connect()) as master:
         if not master.execute(f"SELECT 1 FROM sys.databases WHERE name = {literal(name)}").fetchall():
             master.execute(f"CREATE DATABASE {quoted(name)}")
             with closing(server.connect(name)) as own:
                 own.execute("ALTER DATABASE CURRENT SET ALLOW_SNAPSHOT_ISOLATION ON")
-                own.execute("ALTER DATABASE CURRENT SET CHANGE_TRACKING = ON (CHANGE_RETENTION = 2 DAYS)")
-    return server.address | {"database": name, "tls": "required", "capture": Capture.TRACKING.value}
+                own.execute(enabled)
+    return server.address | {"database": name, "tls": "required"}
 
 
 class SqlServerPlace(Place):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
+from replicator.model.change import ChangeBatch, LogMessage, SchemaChange, TableFailed
 from testing.servers.sqlserver.embedded import EmbeddedSQLServer
 
 PATIENCE_SECONDS = 60.0
@@ -18,6 +19,19 @@ def until(true: Callable[[], object]) -> None:
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def told(messages: list[LogMessage]) -> list[Any]:
+    """Rows and schema changes, in their order."""
+    found: list[Any] = []
+    for message in messages:
+        if isinstance(message, ChangeBatch):
+            found += [(row["_operation"], row["id"], row.get("w")) for row in message.data.to_pylist()]
+        elif isinstance(message, SchemaChange) and (message.statement or message.reload):
+            found.append((message.operation, message.reload))
+        elif isinstance(message, TableFailed):
+            found.append(message.error)
+    return found
 
 
 class Database:

@@ -29,6 +29,7 @@ from replicator.sources.sqlserver.connection import connect
 from replicator.sources.sqlserver.offset import LsnOffset
 from tests.contract.place import REPLICATOR, changes
 from tests.contract.sqlserver import SqlServerPlace, captured_database
+from tests.integration.sqlserver.emulated import told
 
 pytestmark = pytest.mark.integration
 KEYED = "CREATE TABLE @.t (id int PRIMARY KEY, v nvarchar(20))"
@@ -50,19 +51,6 @@ def instances(place: SqlServerPlace, table: str = "t") -> list[str]:
         place.name,
     )
     return [str(name) for (name,) in rows]
-
-
-def told(messages: list[LogMessage]) -> list[Any]:
-    """Rows and schema changes, in their order."""
-    found: list[Any] = []
-    for message in messages:
-        if isinstance(message, ChangeBatch):
-            found += [(row["_operation"], row["id"], row.get("w")) for row in message.data.to_pylist()]
-        elif isinstance(message, SchemaChange) and (message.statement or message.reload):
-            found.append((message.operation, message.reload))
-        elif isinstance(message, TableFailed):
-            found.append(message.error)
-    return found
 
 
 def until(place: SqlServerPlace, start: Any, done: Any) -> list[LogMessage]:

@@ -7,17 +7,16 @@ Behaviours are those of "CHANGETABLE (Transact-SQL)", "Work with Change Tracking
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from replicator.errors import LogPurged, SourceMisconfigured, SourceReplaced, UnsupportedEngine
-from replicator.model.change import ChangeBatch, Commit, Ddl, LogMessage, SchemaChange, Watermark
+from replicator.model.change import Commit, Ddl, LogMessage, SchemaChange, Watermark
 from replicator.sources.base import CheckStatus
 from replicator.sources.sqlserver.offset import VersionOffset
 from tests.contract.place import changes
 from tests.contract.sqlserver import SqlServerPlace, TrackedPlace, captured_database, tracked_database
-from tests.integration.sqlserver.emulated import Database
+from tests.integration.sqlserver.emulated import Database, told
 
 pytestmark = pytest.mark.integration
 KEYED = "CREATE TABLE @.t (id int PRIMARY KEY, v nvarchar(20))"
@@ -28,17 +27,6 @@ def place(request: pytest.FixtureRequest) -> Iterator[TrackedPlace]:
     opened = TrackedPlace.opened(request)
     yield opened
     opened.close()
-
-
-def told(messages: list[LogMessage]) -> list[Any]:
-    """Rows and schema changes, in their order."""
-    found: list[Any] = []
-    for message in messages:
-        if isinstance(message, ChangeBatch):
-            found += [(row["_operation"], row["id"], row.get("w")) for row in message.data.to_pylist()]
-        elif isinstance(message, SchemaChange) and (message.statement or message.reload):
-            found.append((message.operation, message.reload))
-    return found
 
 
 def end(messages: list[LogMessage]) -> VersionOffset:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -17,17 +16,16 @@ from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
-from replicator.sources.base import LogReader, ReadOptions
-from replicator.sources.shared.table_change import TableChange
+from replicator.sources.base import ReadOptions
 from replicator.sources.sqlserver.catalog.catalog import SqlServerCatalog
 from replicator.sources.sqlserver.catalog.table_description import TableDescription
 from replicator.sources.sqlserver.config import SqlServerConfig
 from replicator.sources.sqlserver.connection import Connection, connect
-from replicator.sources.sqlserver.ddl.table_changes import Outcome
 from replicator.sources.sqlserver.offset import LSN_BYTES, CommitPoint, LsnOffset, lsn_text
 from replicator.sources.sqlserver.rows.change_rows import Framed, Transactions, change_batch, framed, sort_keys
 from replicator.sources.sqlserver.stream import capture_instances, log_status
 from replicator.sources.sqlserver.stream.followed_tables import FollowedTables
+from replicator.sources.sqlserver.stream.polled_reader import PolledReader
 from replicator.sources.sqlserver.stream.windows import ChangeSource, Window, WindowReader
 from replicator.sources.sqlserver.watermark import watermark_table, write_mark
 
@@ -41,17 +39,13 @@ _DEFINED = "SELECT (SELECT COUNT(*) FROM cdc.ddl_history), (SELECT COUNT(*) FROM
 _STARTS = "SELECT object_id, start_lsn FROM cdc.change_tables"
 
 
-class ChangeTableReader(LogReader):
-    """A LogReader (replicator.sources.base): one connection reads change tables, the other looks and writes."""
+class ChangeTableReader(PolledReader):
+    """See `PolledReader`: what is read are change tables."""
 
     def __init__(self, config: SqlServerConfig, options: ReadOptions, replicator: str) -> None:
-        self._config, self._options, self._replicator = config, options, replicator
-        self._control: Connection | None = None
-        self._reading: Connection | None = None
+        super().__init__(config, options, replicator)
         self._durable = bytes(LSN_BYTES)
-        self._ordinal = 0
         self._point: CommitPoint | None = None
-        self._as_of: datetime | None = None
         self._marked_at = self._moved_at = time.monotonic()
         self._stalled = False
         self._seen: tuple[object, ...] = ()  # how many definitions there were at the last look
@@ -75,17 +69,6 @@ class ChangeTableReader(LogReader):
         """Nothing is kept for us: the cleanup job goes by age."""
         assert isinstance(durable, LsnOffset)
         self._durable = max(self._durable, durable.lsn)
-
-    def learned(self, shown: TableSchema, known: TableSchema) -> TableSchema | None:
-        """The catalog is looked at often: it tells what rows show that the log has not told."""
-        return known if shown == known and not shown.is_another(known) else None
-
-    def close(self) -> None:
-        """Both connections."""
-        for connection in (self._reading, self._control):
-            if connection is not None:
-                connection.close()
-        self._reading = self._control = None
 
     def _mark_source(self, control: Connection) -> ChangeSource:
         table = watermark_table(self._config.watermark_schema)
@@ -261,23 +244,6 @@ class ChangeTableReader(LogReader):
                 yield place, str(token)
 
     # ---- schemas
-
-    def _tell(self, outcomes: Iterable[Outcome]) -> Iterator[LogMessage]:
-        told = False
-        for outcome in outcomes:
-            told = True
-            if isinstance(outcome, TableChange):
-                change = outcome.at(self._ordinal, self._offset(), self._as_of)
-                self._ordinal += 1
-                yield change
-            else:
-                yield TableFailed(self._table_of(outcome), outcome, self._offset())
-        if told:
-            yield messages.Commit(self._offset(), self._as_of)
-
-    def _table_of(self, error: TableError) -> TableId:
-        database, _, name = str(error.table).partition(".")
-        return TableId(database, name)
 
     def _failed(self, table: TableId, error: TableError) -> TableFailed:
         """The table is passed over from here on (invariant 7)."""

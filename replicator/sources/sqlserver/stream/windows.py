@@ -12,9 +12,9 @@ from replicator.sources.sqlserver.catalog.table_description import CaptureInstan
 from replicator.sources.sqlserver.connection import Connection
 from replicator.sources.sqlserver.dialect import binary, quoted
 from replicator.sources.sqlserver.rows.change_rows import BEFORE, META, ORDER, change_select, change_table
+from replicator.sources.sqlserver.stream.polled_reader import with_rows
 
 _LSN = quoted(META[0])
-_ASKED = 100  # change tables in one query
 _MAX_BATCHES = 4  # rows in a window, in batches
 _LEAST_ROWS = 500  # of one table
 
@@ -79,16 +79,8 @@ class WindowReader:
 
     def _changed(self, start: bytes, end: bytes, sources: Sequence[ChangeSource]) -> list[ChangeSource]:
         """Those with rows in the window."""
-        found: list[ChangeSource] = []
-        for first in range(0, len(sources), _ASKED):
-            some = sources[first : first + _ASKED]
-            sql = " UNION ALL ".join(
-                f"SELECT {place} AS [place] WHERE EXISTS (SELECT 1 FROM {change_table(one.instance)} "
-                f"WHERE {_LSN} > {binary(start)} AND {_LSN} <= {binary(end)})"
-                for place, one in enumerate(some)
-            )
-            found += [some[place] for (place,) in self._connection.rows(sql, self._connection.where)]
-        return found
+        lsns = f"{_LSN} > {binary(start)} AND {_LSN} <= {binary(end)}"
+        return with_rows(self._connection, sources, lambda one: f"{change_table(one.instance)} WHERE {lsns}")
 
     def _fetch(
         self, source: ChangeSource, start: bytes, end: bytes, rows: int, size: int

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 
@@ -24,15 +24,14 @@ from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
-from replicator.sources.base import LogReader, ReadOptions
-from replicator.sources.shared.table_change import TableChange
+from replicator.sources.base import ReadOptions
 from replicator.sources.sqlserver.catalog.table_description import TableDescription
 from replicator.sources.sqlserver.config import SqlServerConfig
 from replicator.sources.sqlserver.connection import Connection, connect
-from replicator.sources.sqlserver.ddl.table_changes import Outcome
 from replicator.sources.sqlserver.dialect import literal, table_name
 from replicator.sources.sqlserver.offset import VersionOffset
 from replicator.sources.sqlserver.stream import log_status
+from replicator.sources.sqlserver.stream.polled_reader import PolledReader, with_rows
 from replicator.sources.sqlserver.tracking import change_tracking
 from replicator.sources.sqlserver.tracking.rows import Part
 from replicator.sources.sqlserver.tracking.tracked_tables import TrackedTables
@@ -41,7 +40,6 @@ POLL_SECONDS = 0.5
 LOOK_SECONDS = 2.0
 FORGET_SECONDS = 10.0
 _MOST_REPEATS = 20  # of a window whose tables are altered again and again
-_ASKED = 100  # tables in one query
 _MAX_BATCHES = 4  # held until the definitions are known to have stayed
 _SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL SNAPSHOT"
 _FROM = "SELECT object_id, CHANGE_TRACKING_MIN_VALID_VERSION(object_id) FROM sys.change_tracking_tables"
@@ -51,19 +49,16 @@ class _Altered(Exception):
     """A definition is not what it was at the last look."""
 
 
-class ChangeTrackingReader(LogReader):
-    """A LogReader (replicator.sources.base): one connection reads, the other looks and writes.
+class ChangeTrackingReader(PolledReader):
+    """See `PolledReader`.
 
     A window is all that changed up to the newest version, each row once, as it is at that version; it ends with one
     Commit.  So a key's changes in between are not told, and nothing of the window counts before its Commit.
     """
 
     def __init__(self, config: SqlServerConfig, options: ReadOptions, replicator: str) -> None:
-        self._config, self._options, self._replicator = config, options, replicator
-        self._control: Connection | None = None
-        self._reading: Connection | None = None
-        self._durable = self._position = self._ordinal = self._repeats = 0
-        self._as_of: datetime | None = None
+        super().__init__(config, options, replicator)
+        self._durable = self._position = self._repeats = 0
         self._marks: list[tuple[int, str]] = []  # that were read, with their versions
         self._forgot = 0.0
 
@@ -96,7 +91,7 @@ class ChangeTrackingReader(LogReader):
             else:
                 self._as_of = at
                 self._forget_marks(control)
-                yield Heartbeat(VersionOffset(self._position), at)
+                yield Heartbeat(self._offset(), at)
                 time.sleep(POLL_SECONDS)
 
     def confirm(self, durable: Offset) -> None:
@@ -104,16 +99,8 @@ class ChangeTrackingReader(LogReader):
         assert isinstance(durable, VersionOffset)
         self._durable = max(self._durable, durable.version)
 
-    def learned(self, shown: TableSchema, known: TableSchema) -> TableSchema | None:
-        """The catalog is looked at often: it tells what rows show that was not told."""
-        return known if shown == known and not shown.is_another(known) else None
-
-    def close(self) -> None:
-        """Both connections."""
-        for connection in (self._reading, self._control):
-            if connection is not None:
-                connection.close()
-        self._reading = self._control = None
+    def _offset(self) -> VersionOffset:
+        return VersionOffset(self._position)
 
     # ---- one window
 
@@ -151,7 +138,12 @@ class ChangeTrackingReader(LogReader):
 
     def _rows(self, reading: Connection, end: int, at: datetime, touched: set[TableId]) -> Iterator[LogMessage]:
         """Changes and marks, the marks between the versions before and after them."""
-        tables, low = self._changed(reading, self._valid(reading)), self._position
+        low = self._position
+        tables = with_rows(
+            reading,
+            self._valid(reading),
+            lambda one: change_tracking.changes(one.schema.table, max(low, one.since or 0)),
+        )
         touched |= {one.schema.table for one in tables}
         for version, token in [*self._new_marks(reading), (end, "")]:
             for description in tables:
@@ -176,7 +168,7 @@ class ChangeTrackingReader(LogReader):
             raise
         except TableError as error:
             self._tracked.fail(table)
-            yield TableFailed(table, error, VersionOffset(self._position))
+            yield TableFailed(table, error, self._offset())
 
     def _valid(self, reading: Connection) -> list[TableDescription]:
         """Tables of which all changes are there.  LogPurged; _Altered where one is not tracked any more."""
@@ -191,18 +183,6 @@ class ChangeTrackingReader(LogReader):
                     raise _Altered
                 raise _purged(one.schema.table, int(version), self._position)
         return described
-
-    def _changed(self, reading: Connection, tables: Sequence[TableDescription]) -> list[TableDescription]:
-        found: list[TableDescription] = []
-        for first in range(0, len(tables), _ASKED):
-            some = tables[first : first + _ASKED]
-            sql = " UNION ALL ".join(
-                f"SELECT {place} AS [place] WHERE EXISTS (SELECT 1 FROM "
-                f"{change_tracking.changes(one.schema.table, max(self._position, one.since or 0))})"
-                for place, one in enumerate(some)
-            )
-            found += [some[place] for (place,) in reading.rows(sql, reading.where)]
-        return found
 
     def _require_unchanged(self, touched: set[TableId]) -> None:
         if not self._tracked.unchanged(touched):
@@ -244,22 +224,6 @@ class ChangeTrackingReader(LogReader):
             tokens = [token for version, token in self._marks if version <= self._durable]
             change_tracking.forget_marks(control, self._config.watermark_schema, self._replicator, tokens)
             self._marks = [one for one in self._marks if one[0] > self._durable]
-
-    # ---- schemas
-
-    def _tell(self, outcomes: Iterator[Outcome]) -> Iterator[LogMessage]:
-        told, offset = False, VersionOffset(self._position)
-        for outcome in outcomes:
-            told = True
-            if isinstance(outcome, TableChange):
-                change = outcome.at(self._ordinal, offset, self._as_of)
-                self._ordinal += 1
-                yield change
-            else:
-                database, _, name = str(outcome.table).partition(".")
-                yield TableFailed(TableId(database, name), outcome, offset)
-        if told:
-            yield messages.Commit(offset, self._as_of)
 
 
 def _purged(table: TableId, least: int, position: int) -> LogPurged:
