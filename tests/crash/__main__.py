@@ -17,8 +17,9 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from testing.workload.histories import MEDIUM, SMALL, generate
@@ -41,9 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = ", names compared without case" if caseless else ""
     print(f"seed {seed}, source {options.source} {options.version}".rstrip() + names, flush=True)
     with (
-        tempfile.TemporaryDirectory(prefix="tidemark-crash-") as folder,
+        _folder() as folder,
         Stand(
-            Path(folder),
+            folder,
             options.source,
             options.version,
             caseless=caseless,
@@ -58,6 +59,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             run.histories(options.only or range(options.histories))
         return run.summary()
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """Which the servers' user can walk to: what stands for one that it cannot (`postgres_family`) is kept."""
+    with tempfile.TemporaryDirectory(prefix="tidemark-crash-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 def _caseless(options: argparse.Namespace, seed: int) -> bool:
