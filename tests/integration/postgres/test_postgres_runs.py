@@ -144,9 +144,10 @@ def test_a_backlog_in_slices_is_what_the_stream_gives(
         streamed = plain(recorded(of.config, NAME, of.start, of.tables, of.schemas, "END"))
         monkeypatch.setattr(catch_up, "FAR", -1)
         monkeypatch.setattr(catch_up, "_NEAR", -1)  # the stream is never near enough
-        for first in (1, 100_000):
+        for first, reach in ((1, 4096), (100_000, 1 << 30)):
             slices: list[int] = []
             monkeypatch.setattr(catch_up, "_FIRST", first)
+            monkeypatch.setattr(catch_up, "_REACH", reach)
             monkeypatch.setattr(catch_up, "_MOST", max(300, first))
             monkeypatch.setattr(catch_up.Backlog, "_ask", noting(slices))
             found = plain(recorded(of.config, NAME, of.start, of.tables, of.schemas, "END"))

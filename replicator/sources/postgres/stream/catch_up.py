@@ -27,13 +27,11 @@ from replicator.sources.postgres.wire.socket_stream import ERROR, SocketState, s
 
 FAR = 64 << 20  # bytes of the log behind its end from which on the stream is too slow
 _NEAR = 16 << 20
-_FIRST, _MOST = (
-    50_000,
-    800_000,
-)  # messages in a slice, but for what its last transaction has more; each is twice as large as the one before
-_HELD = (
-    1 << 30
-)  # bytes by which an open transaction may hold the decoding's start back: from there on the stream is faster
+# Messages in a slice, but for what its last transaction has more: each slice is twice as large as the one before, up to
+# _MOST, and further up to _LARGEST while one reads more of the log again, from where decoding begins, than it gives.
+_FIRST, _MOST, _LARGEST = 50_000, 800_000, 12_800_000
+_REACH = 1 << 30  # bytes of the log in a slice, or as many as it reads again: the server puts a slice aside on its disk
+_HELD = 8 << 30  # bytes by which an open transaction may hold the decoding's start back: beyond, the stream is faster
 _KEPT = 256 << 20  # bytes that are durable here before the slot itself is told, while it has no stream
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0"
 _HEADER, _TRAILER = len(_SIGNATURE) + 8, b"\xff\xff"
@@ -87,7 +85,7 @@ class Backlog(MessageBuffer):
         self._made: list[str] = [slot]
         self._turn, self._changes = 0, _FIRST
         self._expects_header = self._is_last = False
-        self._position = 0
+        self._position, self._again = confirmed, 0
         self._durable = self._confirmed = confirmed
         try:
             for _ in self._names:
@@ -162,9 +160,12 @@ class Backlog(MessageBuffer):
         )
         if not found:
             raise SliceFailed("the copy of the slot no longer exists")
-        self._position, held = (parse_lsn(place) for place in found[0])
-        far = now(self._control, self._where).lsn - self._position
-        self._is_last = far <= _NEAR or self._position - held > _HELD
+        position, begins = (parse_lsn(place) for place in found[0])
+        given, self._again = position - self._position, position - begins
+        self._position = position
+        far = now(self._control, self._where).lsn - position
+        self._is_last = far <= _NEAR or self._again > _HELD
+        self._changes = min(2 * self._changes, _LARGEST if self._again > given else max(_MOST, self._changes))
         if not self._is_last:
             self._ask(1 - self._turn)
 
@@ -176,14 +177,13 @@ class Backlog(MessageBuffer):
             lsn = lsn_text(self._durable)
             steps.append(f"SELECT pg_catalog.pg_replication_slot_advance({literal(self._slot)}, '{lsn}')")
             self._confirmed = self._durable
-        end = lsn_text(now(self._control, self._where).lsn)
+        end = min(now(self._control, self._where).lsn, self._position + max(_REACH, self._again))
         steps += [
             f"SELECT pg_catalog.pg_copy_logical_replication_slot({literal(self._made[-1])}, {literal(name)}, true)",
             (
                 "COPY (SELECT data FROM pg_catalog.pg_logical_slot_get_binary_changes("
-                f"{literal(name)}, '{end}', {self._changes}, {self._options})) TO STDOUT (FORMAT binary)"
+                f"{literal(name)}, '{lsn_text(end)}', {self._changes}, {self._options})) TO STDOUT (FORMAT binary)"
             ),
         ]
         self._lines[number].send(_QUERY, "; ".join(steps).encode() + b"\0")
         self._made.append(name)
-        self._changes = min(2 * self._changes, _MOST)
