@@ -20,7 +20,10 @@ from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 # A sender that is held for a while (postgres_log) must not be taken for one whose reader has gone.
 MARIADB_OPTIONS = {"innodb-buffer-pool-size": "1G"}
-POSTGRES_OPTIONS = {"shared_buffers": "1GB", "wal_sender_timeout": "0"}
+# A checkpoint for each gigabyte would fill the log with whole pages: 4.8 KB for a change of 100 bytes.
+POSTGRES_OPTIONS = {
+    "shared_buffers": "1GB", "wal_sender_timeout": "0", "max_wal_size": "16GB", "checkpoint_timeout": "30min",
+}  # fmt: skip
 
 
 class Source(ABC):

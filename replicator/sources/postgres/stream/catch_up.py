@@ -28,11 +28,13 @@ from replicator.sources.postgres.wire.socket_stream import ERROR, SocketState, s
 FAR = 64 << 20  # bytes of the log behind its end from which on the stream is too slow
 _NEAR = 16 << 20
 # Messages in a slice, but for what its last transaction has more: each slice is twice as large as the one before, up to
-# _MOST, and further up to _LARGEST while one reads more of the log again, from where decoding begins, than it gives.
-_FIRST, _MOST, _LARGEST = 50_000, 800_000, 12_800_000
-_REACH = 1 << 30  # bytes of the log in a slice, or as many as it reads again: the server puts a slice aside on its disk
+# _MOST, and further up to _LARGEST while what one reads of the log again, from where decoding begins, is not a small
+# part (_PART) of what it gives.
+_FIRST, _MOST, _LARGEST, _PART = 50_000, 800_000, 12_800_000, 4
+_REACH = 1 << 30  # bytes of the log in a slice, or _PART times what it reads again: the server puts a slice aside
 _HELD = 8 << 30  # bytes by which an open transaction may hold the decoding's start back: beyond, the stream is faster
-_KEPT = 256 << 20  # bytes that are durable here before the slot itself is told, while it has no stream
+# Bytes that are durable here before the slot itself is told, while it has no stream; or _PART times what that reads.
+_KEPT = 256 << 20
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0"
 _HEADER, _TRAILER = len(_SIGNATURE) + 8, b"\xff\xff"
 _ROW = 6  # a count of columns, and the value's size
@@ -165,7 +167,7 @@ class Backlog(MessageBuffer):
         self._position = position
         far = now(self._control, self._where).lsn - position
         self._is_last = far <= _NEAR or self._again > _HELD
-        self._changes = min(2 * self._changes, _LARGEST if self._again > given else max(_MOST, self._changes))
+        self._changes = min(2 * self._changes, _LARGEST if _PART * self._again > given else max(_MOST, self._changes))
         if not self._is_last:
             self._ask(1 - self._turn)
 
@@ -173,11 +175,11 @@ class Backlog(MessageBuffer):
         """For the next slice: on a copy of the slot that the last one was read from, which has moved behind it."""
         name = self._names[number]
         steps = [f"SELECT pg_catalog.pg_drop_replication_slot({literal(name)})"] if name in self._made else []
-        if self._durable - self._confirmed > _KEPT:
+        if self._durable - self._confirmed > max(_KEPT, _PART * self._again):
             lsn = lsn_text(self._durable)
             steps.append(f"SELECT pg_catalog.pg_replication_slot_advance({literal(self._slot)}, '{lsn}')")
             self._confirmed = self._durable
-        end = min(now(self._control, self._where).lsn, self._position + max(_REACH, self._again))
+        end = min(now(self._control, self._where).lsn, self._position + max(_REACH, _PART * self._again))
         steps += [
             f"SELECT pg_catalog.pg_copy_logical_replication_slot({literal(self._made[-1])}, {literal(name)}, true)",
             (
