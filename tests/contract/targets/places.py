@@ -427,6 +427,8 @@ def postgres_stepwise(request: pytest.FixtureRequest, folder: Path) -> TargetPla
     return place
 
 
+# Other forms of `iceberg`, which has the whole contract in every run: each of them has a share of it.
+FORMS = ("iceberg_partitioned", "iceberg_version_3", "iceberg_rest", "iceberg_glue")
 LONG = frozenset({"iceberg_gcs", "iceberg_adls", "iceberg_hive"})  # their servers are built, or take long to start
 PLACES: Mapping[str, Callable[[pytest.FixtureRequest, Path], TargetPlace]] = {
     "iceberg": iceberg,
@@ -449,3 +451,4 @@ PLACES: Mapping[str, Callable[[pytest.FixtureRequest, Path], TargetPlace]] = {
     "spanner": spanner,
     "duckdb": duckdb_tables,
 }
+SHARED = frozenset(name for name in PLACES if name.startswith("iceberg"))  # kinds with tables of several parts

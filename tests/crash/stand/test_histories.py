@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-HISTORIES = {"mariadb": 2, "postgres": 1}
+HISTORIES = {"mariadb": 1, "postgres": 1}
 SEED = os.environ.get("TIDEMARK_CRASH_SEED", "2026112104")
 
 
