@@ -140,7 +140,7 @@ class Windows:
             _touch(window, batch, keys)
         self._bound()
 
-    def lost_sight(self, table: TableId, transactions: frozenset[str]) -> None:
+    def keys_unknown(self, table: TableId, transactions: frozenset[str]) -> None:
         """Rows of the table were changed by these transactions, and their keys are not known."""
         for window in self._open.values():
             if window.table == table and not window.opened:

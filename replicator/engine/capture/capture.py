@@ -304,7 +304,7 @@ class _Capture:
         if self._tracking.ignored(table):
             self.entry.reached(rows[-1].ordinal + self.entry.shift)
             return
-        self._windows.lost_sight(table, frozenset(row.txn_id for row in rows))
+        self._windows.keys_unknown(table, frozenset(row.txn_id for row in rows))
         for row in rows:
             self.entry.add_dead_letter(table, row)
         for child in self._cascades.behind(message):

@@ -59,33 +59,33 @@ def parsed(evidence: str) -> Snapshot:
 class InFlightTransactions:
     """Transactions that were read and are not known to be visible.
 
-    A sighting (a snapshot, and the log's end after it was taken) settles what it shows once the log was read up to that
-    end: every mark after that place was written after the sighting, and so was every snapshot after such a mark taken.
+    An observation (a snapshot, and the log's end after it was taken) settles what it shows once the log was read up to
+    that end: every mark after that place was written after it, and so was every snapshot after such a mark taken.
     """
 
     def __init__(self, unsettled: frozenset[str]) -> None:
         """`unsettled`: of the offset where reading begins."""
         self._read = set(unsettled)
-        self._sightings: deque[tuple[int, Snapshot]] = deque()
+        self._observations: deque[tuple[int, Snapshot]] = deque()
 
     def committed(self, xids: npt.NDArray[np.int64]) -> None:
-        """Met their commits.  Of what the next sighting will settle only so many are named."""
+        """Met their commits.  Of what the next observation will settle only so many are named."""
         if len(self._read) + len(xids) > NAMED:
             named = np.array([int(one) for one in self._read if one != EVERY], np.int64)
             xids = np.concatenate([named, xids])
-            xids = xids[~self._sightings[0][1].show(xids)] if self._sightings else xids[:0]
+            xids = xids[~self._observations[0][1].show(xids)] if self._observations else xids[:0]
             self._read = {EVERY}
         self._read.update(map(str, xids.tolist()))
 
     def observed(self, lsn: int, snapshot: Snapshot) -> None:
         """`lsn`: the end of the log, asked for after the snapshot was taken."""
-        self._sightings.append((lsn, snapshot))
+        self._observations.append((lsn, snapshot))
 
     def reached(self, lsn: int) -> bool:
         """The log was read up to here; True if that settled anything."""
         before = len(self._read)
-        while self._sightings and self._sightings[0][0] <= lsn:
-            _, snapshot = self._sightings.popleft()
+        while self._observations and self._observations[0][0] <= lsn:
+            _, snapshot = self._observations.popleft()
             self._read = {xid for xid in self._read if xid != EVERY and not snapshot.shows(int(xid))}
         return len(self._read) < before
 

@@ -193,7 +193,7 @@ def test_a_change_whose_key_is_not_known_spoils_the_open_windows_of_its_table() 
     windows, other = Windows(limit=100), TableId("shop", "other")
     windows.open(TABLE, LOW)
     windows.open(other, Mark("L", 2, 8, "def"))
-    windows.lost_sight(TABLE, frozenset({"7"}))
+    windows.keys_unknown(TABLE, frozenset({"7"}))
     mine, others = windows.close(HIGH), windows.close(Mark("H", 2, 8, "def"))
     assert mine is not None
     assert others is not None
@@ -203,7 +203,7 @@ def test_a_change_whose_key_is_not_known_spoils_the_open_windows_of_its_table() 
 def test_its_transaction_must_be_visible_to_later_chunks_where_the_log_does_not_say_so() -> None:
     windows = Windows(limit=100)
     windows.settle(frozenset())
-    windows.lost_sight(TABLE, frozenset({"7"}))
+    windows.keys_unknown(TABLE, frozenset({"7"}))
     windows.open(TABLE, LOW)
     window = windows.close(HIGH)
     assert window is not None
