@@ -33,8 +33,7 @@ _NEAR = 16 << 20
 _FIRST, _MOST, _LARGEST, _PART = 50_000, 800_000, 12_800_000, 4
 _REACH = 1 << 30  # bytes of the log in a slice, or _PART times what it reads again: the server puts a slice aside
 _HELD = 8 << 30  # bytes by which an open transaction may hold the decoding's start back: beyond, the stream is faster
-# Bytes that are durable here before the slot itself is told, while it has no stream; or _PART times what that reads.
-_KEPT = 256 << 20
+_KEPT = 256 << 20  # bytes that are durable here before the slot itself is told; or as many as it reads for that
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0"
 _HEADER, _TRAILER = len(_SIGNATURE) + 8, b"\xff\xff"
 _ROW = 6  # a count of columns, and the value's size
@@ -148,9 +147,12 @@ class Backlog(MessageBuffer):
         if kind == _COPY_OUT:
             self._expects_header = True
         elif kind == _READY:
-            if self._is_last:
+            if not self._is_last:
+                self._turn = 1 - self._turn
+            elif self._durable - self._confirmed > _NEAR:  # the stream would decode all of that once more
+                self._lines[self._turn].send(_QUERY, self._tell().encode() + b"\0")
+            else:
                 raise CaughtUp(self._position)
-            self._turn = 1 - self._turn
 
     def _decoded(self) -> None:
         """All of this turn's slice is, and its rows begin to come."""
@@ -171,14 +173,18 @@ class Backlog(MessageBuffer):
         if not self._is_last:
             self._ask(1 - self._turn)
 
+    def _tell(self) -> str:
+        """SQL that moves the slot itself to what is durable; the server reads the log up to there for it."""
+        self._confirmed = self._durable
+        lsn = lsn_text(self._durable)
+        return f"SELECT pg_catalog.pg_replication_slot_advance({literal(self._slot)}, '{lsn}')"
+
     def _ask(self, number: int) -> None:
         """For the next slice: on a copy of the slot that the last one was read from, which has moved behind it."""
         name = self._names[number]
         steps = [f"SELECT pg_catalog.pg_drop_replication_slot({literal(name)})"] if name in self._made else []
-        if self._durable - self._confirmed > max(_KEPT, _PART * self._again):
-            lsn = lsn_text(self._durable)
-            steps.append(f"SELECT pg_catalog.pg_replication_slot_advance({literal(self._slot)}, '{lsn}')")
-            self._confirmed = self._durable
+        if self._durable - self._confirmed > max(_KEPT, self._again):
+            steps.append(self._tell())
         end = min(now(self._control, self._where).lsn, self._position + max(_REACH, _PART * self._again))
         steps += [
             f"SELECT pg_catalog.pg_copy_logical_replication_slot({literal(self._made[-1])}, {literal(name)}, true)",

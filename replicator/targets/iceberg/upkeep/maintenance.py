@@ -91,7 +91,8 @@ def _compacted(catalog: IcebergCatalog, table: IcebergTable, *, busy: bool) -> i
     if files is None:
         return _compact_many(catalog, table, looked)
     worn = not busy and _deleted(table, MIN_DELETES, MAX_DELETED_SHARE)
-    if worn or _many_small_files(table, looked, SMALL_FILES):
+    # Of a table that is far behind, to put them together is a third of what its merges take: as late as may be.
+    if worn or _many_small_files(table, looked, MAX_SMALL_FILES * 4 // 5 if busy else SMALL_FILES):
         return _compact_some(catalog, table, files, looked, worn=worn)
     return 0
 
