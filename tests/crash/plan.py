@@ -84,6 +84,13 @@ class Plan:
         return cls(**{**data, "inner": [Fault(**fault) for fault in data["inner"]]})
 
 
+# Postgres' log is read as a backlog, in slices of few messages (sources/postgres/stream/catch_up.py).
+_BACKLOG = {
+    f"replicator.sources.postgres.stream.catch_up.{name}": value
+    for name, value in {"FAR": 0, "_NEAR": 2_000, "_FIRST": 20, "_MOST": 300, "_REACH": 20_000, "_KEPT": 10_000}.items()
+}
+
+
 class Deck:
     """Cards are dealt until they are out, then shuffled again."""
 
@@ -130,6 +137,7 @@ class Deck:
                 "replicator.targets.warehouse.changes.MEMORY": memory,
                 "replicator.targets.spanner.names.MAX_MUTATIONS": 400 if memory == 1 else 40_000,
                 "replicator.staging.writer.SPILL_BYTES": hand.choice((2_000, 50_000, 32 * 1024 * 1024)),
+                **(_BACKLOG if memory == 20_000 else {}),
             },
             head_start=hand.choice((0.0, 0.0, 1.0, 3.0)),
             config=self._config(),
