@@ -62,6 +62,7 @@ def main(rows: int) -> None:
     run = RedoRun(
         np.frombuffer(b"".join(texts), np.uint8), bounds[:-1], bounds[1:],
         np.where(np.arange(rows) % 2, UPDATE, INSERT), stamps, stamps, stamps,
+        np.zeros(rows, np.bool_),
     )  # fmt: skip
     begun, count = time.process_time(), 0
     for first in range(0, rows, BATCH_ROWS):

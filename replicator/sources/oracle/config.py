@@ -50,6 +50,13 @@ class Logs(StrEnum):
     ARCHIVED = "archived"
 
 
+class LobColumns(StrEnum):
+    """What becomes of CLOB, NCLOB and BLOB: refused, or read again from the table as of each commit."""
+
+    REFUSE = "refuse"
+    RESELECT = "reselect"
+
+
 @dataclass(frozen=True)
 class OracleConfig:
     """`ca` is the PEM text of a certificate authority, empty for the system's; `connect_timeout` in seconds.
@@ -71,6 +78,7 @@ class OracleConfig:
     ca: str = field(default="", repr=False)
     committed: Committed = Committed.SERVER
     logs: Logs = Logs.ALL
+    lob_columns: LobColumns = LobColumns.REFUSE
     connect_timeout: float = 10.0
     statement_timeout: int = 0
 
@@ -78,6 +86,11 @@ class OracleConfig:
     def where(self) -> str:
         """Server and database, for messages."""
         return f"{self.host}:{self.port}/{self.service or self.sid}{f' ({self.pdb})' if self.pdb else ''}"
+
+    @property
+    def lobs(self) -> bool:
+        """Are large objects read?"""
+        return self.lob_columns is LobColumns.RESELECT
 
     @property
     def watermark_owner(self) -> str:
@@ -102,6 +115,7 @@ class OracleConfig:
             ca=checked_authority(text(settings, "ca")),
             committed=one_of(Committed, settings, "committed", Committed.SERVER),
             logs=one_of(Logs, settings, "logs", Logs.ALL),
+            lob_columns=one_of(LobColumns, settings, "lob_columns", LobColumns.REFUSE),
             connect_timeout=float(number(settings, "connect_timeout", 1, 300) or CONNECT_SECONDS),
             statement_timeout=number(settings, "statement_timeout", 0, 3600) or 0,
         )
@@ -169,6 +183,20 @@ FORM = (
         default=Logs.ALL,
         choices=((Logs.ALL, "Online and archived"), (Logs.ARCHIVED, "Archived only")),
         help="Archived only: nothing reads the online redo log; changes arrive when a log is switched and archived.",
+    ),
+    FormField(
+        "lob_columns",
+        "Large objects",
+        kind="choice",
+        required=False,
+        keeps_secret=True,
+        default=LobColumns.REFUSE,
+        choices=(
+            (LobColumns.REFUSE, "Refused (exclude their columns)"),
+            (LobColumns.RESELECT, "Read again as of each commit"),
+        ),
+        help="CLOB, NCLOB and BLOB: the log has parts of such values only. Read again: by flashback query, from tables "
+        "with a key. Experimental.",
     ),
     CONNECT_TIMEOUT,
 )

@@ -37,7 +37,9 @@ class OracleSource(ServerSource[OracleConfig, Any]):
 
     def catalog(self) -> OracleCatalog:
         """Discovery on the shared connection."""
-        return OracleCatalog(self._open(), zero_dates=date_policy(self.options), left_out=self.tables)
+        return OracleCatalog(
+            self._open(), lobs=self.config.lobs, zero_dates=date_policy(self.options), left_out=self.tables
+        )
 
     def log(self, replicator: str) -> OracleLog:
         """On a connection of its own to the root, where there is a pluggable database; else on the shared one."""

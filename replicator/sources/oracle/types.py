@@ -24,7 +24,11 @@ DATE_REMEDY = (
     "Correct the row on the source, or choose another policy for dates that do not exist (for a key column only 'text' "
     "is left); then resnapshot the table."
 )
-_LOBS = frozenset({"CLOB", "NCLOB", "BLOB"})
+_LOBS = {"CLOB": types.STRING, "NCLOB": types.STRING, "BLOB": types.BINARY}
+LOB_BYTES = {"CLOB": 3, "NCLOB": 3, "BLOB": 1}  # of UTF-8, at most, for each that DBMS_LOB.GETLENGTH counts
+_RESELECTED = (
+    "is read again from the table as of each commit (experimental): states that one transaction wrote over are not had."
+)
 _NOT_LOGGED = frozenset({"LONG", "LONG RAW", "BFILE", "XMLTYPE", "JSON", "VECTOR", "BOOLEAN", "ANYDATA"})
 
 
@@ -42,6 +46,7 @@ class Form(StrEnum):
     MONTHS = "months"
     BYTES = "bytes"
     ROWID = "rowid"
+    LOB = "large object"  # not of the log: `stream.large_objects` reads it
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +94,26 @@ class ValueType:
     digits: int = 0
 
 
-def column_of(definition: Definition, table: TableId, *, zero_dates: str = "null", key: bool = False) -> Column:
+def column_of(
+    definition: Definition, table: TableId, *, zero_dates: str = "null", key: bool = False, lobs: bool = False
+) -> Column:
     """The column as Tidemark keeps it.  Raises UnsupportedType.
 
     With zero_dates "null", a NOT NULL column that can hold a year before 1 is nullable here; a key column stays as it
-    is, and such a date in it stops the table.
+    is, and such a date in it stops the table.  A large object is nullable: of a state that is not had it is null.
     """
-    found = value_type(definition, table, zero_dates=zero_dates)
-    nullable = definition.nullable or (zero_dates == "null" and found.form in {Form.MOMENT, Form.ZONED})
+    found = value_type(definition, table, zero_dates=zero_dates, lobs=lobs)
+    dated = zero_dates == "null" and found.form in {Form.MOMENT, Form.ZONED}
+    nullable = definition.nullable or dated or found.form is Form.LOB
     return Column(
         definition.name, found.type, nullable and not key, definition.text, found.warning, comment=definition.comment
     )
 
 
 def value_type(  # noqa: PLR0911 - a case each
-    definition: Definition, table: TableId, *, zero_dates: str = "null"
+    definition: Definition, table: TableId, *, zero_dates: str = "null", lobs: bool = False
 ) -> ValueType:
-    """The type that holds every value of the column.  Raises UnsupportedType."""
+    """The type that holds every value of the column.  lobs: large objects are read.  Raises UnsupportedType."""
     kind = definition.data_type
     match kind:
         case "NUMBER":
@@ -124,6 +132,8 @@ def value_type(  # noqa: PLR0911 - a case each
             return ValueType(types.STRING, Form.ROWID)
         case "DATE":
             return _moment(definition, 0, "", zero_dates)
+        case "CLOB" | "NCLOB" | "BLOB" if lobs:
+            return ValueType(_LOBS[kind], Form.LOB, f"{kind} {_RESELECTED}")
     if found := _MOMENT.fullmatch(kind):
         return _moment(definition, int(found[1]), found[2] or "", zero_dates)
     if found := _DAYS.fullmatch(kind):
@@ -135,15 +145,17 @@ def value_type(  # noqa: PLR0911 - a case each
 
 def _unsupported(definition: Definition, table: TableId) -> UnsupportedType:
     kind, named = definition.data_type, f"Column {definition.name} of {table} has the type {definition.text}"
+    remedy = None
     if kind in _LOBS:
-        message = f"{named}: large objects are not replicated from Oracle yet, because their log records are parts."
+        message = f"{named}: large objects are read where the connection's setting for them says so."
+        remedy = "Exclude the column, or set 'Large objects' of the connection to 'Read again as of each commit'."
     elif definition.owner and kind != "XMLTYPE":
         message = f"{named}: object types and collections are not replicated."
     elif kind in _NOT_LOGGED:
         message = f"{named}, which LogMiner does not show or Tidemark does not read from Oracle yet."
     else:
         message = f"{named}, which Tidemark does not know."
-    return UnsupportedType(message, table=str(table))
+    return UnsupportedType(message, table=str(table), remedy=remedy)
 
 
 def _number(definition: Definition) -> ValueType:
@@ -177,6 +189,9 @@ def _moment(definition: Definition, digits: int, zone: str, zero_dates: str) -> 
     return ValueType(types.TIMESTAMP if zone else types.TIMESTAMP_NTZ, zoned, warning, digits)
 
 
+_LOB_NOTE = (
+    "refused, unless the connection has large objects *read again as of each commit* (experimental; tables with a key)"
+)
 _CALENDAR = "years before 1: null, text or fail by policy"
 _SAMPLES: tuple[tuple[str, Definition, str], ...] = (
     ("NUMBER(p), NUMBER(p,0), 1 <= p <= 9", Definition("", "NUMBER", precision=9, scale=0), ""),
@@ -212,7 +227,7 @@ def type_document() -> str:
     )
     return (
         "## Oracle\n\n| source | Tidemark, Spark, Iceberg | note |\n|---|---|---|\n"
-        f"{rows}| CLOB, NCLOB, BLOB | refused | exclude the column: the log has parts of such values only |\n"
+        f"{rows}| CLOB, NCLOB | `string` | {_LOB_NOTE} |\n| BLOB | `binary` | {_LOB_NOTE} |\n"
         "| LONG, LONG RAW, BFILE, XMLTYPE, JSON, VECTOR, BOOLEAN | refused | exclude the column |\n"
         "| object types, collections, anything else | refused |"
         " the table stops with a message that names the column |\n"

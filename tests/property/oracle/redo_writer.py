@@ -178,4 +178,5 @@ def run_of(statements: Sequence[bytes], verbs: Sequence[str]) -> RedoRun:
         np.full(count, 0x0000000500020001),
         np.arange(count),
         np.zeros(count, np.int64),
+        np.zeros(count, np.bool_),
     )

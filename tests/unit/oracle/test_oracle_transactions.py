@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from replicator.sources.oracle.stream.open_transactions import CommittedTransactions, OpenTransactions
-from replicator.sources.oracle.stream.redo_frame import COMMIT, ROLLBACK, START, RedoFrame
+from replicator.sources.oracle.stream.redo_frame import COMMIT, LOBS, ROLLBACK, START, RedoFrame
 
 NAMES = [("", ""), ("SHOP", "T")]
 Row = tuple[int, int, int, str, bool]  # SCN, transaction, operation, row, undoes
@@ -19,8 +19,9 @@ def frame(*rows: Row) -> RedoFrame:
     return RedoFrame(
         NAMES, np.frombuffer(b"".join(texts), np.uint8), bounds[:-1], bounds[1:], columns[0],
         np.zeros(count, np.int64), columns[0] * 1_000, columns[1], columns[2],
-        np.array([int(operation <= 3) for _, _, operation, _, _ in rows]),
+        np.array([int(operation <= 3 or operation in LOBS) for _, _, operation, _, _ in rows]),
         np.array([row for *_, row, _ in rows], "S18"), columns[4].astype(bool), np.zeros(count, bool),
+        np.zeros(count, bool),
     )  # fmt: skip
 
 
@@ -85,3 +86,19 @@ def test_committed_transactions_are_handed_on_whole_without_what_they_took_back(
         told_ += [(int(xid), part.statement(place)) for place, xid in enumerate(part.xids)]
     assert told_ == [(7, "1 a"), (7, "1 b"), (7, "1 c"), (8, "1 e"), (9, "1 f")]
     assert counts == [0, 3, 5]
+
+
+def test_of_what_is_written_to_large_objects_the_place_stays(transactions: OpenTransactions) -> None:
+    """Names and texts have any characters; a piece of a LOB_WRITE says nothing by itself."""
+    found = """from "SHOP"."T" where "a;b" = 'for update;' and "C" IS NULL"""
+    head = f'DECLARE \\n loc_c CLOB; \\nBEGIN\\n select "X" into loc_c {found} for update;'
+    rows = ((1, 7, 10, " buf_c := 'into x from \"A\".\"B\" where'; ", False), (2, 7, 3, "a", False), (3, 7, 9, head, False),
+            (4, 7, 10, f"{head} buf_c := 'x';", False), (5, 7, 11, " dbms_lob.trim(loc_c, 0);", True))  # fmt: skip
+    told(transactions, *rows)
+    assert told(transactions, (9, 7, COMMIT, "", False)) == [(9, 7, "3 a"), (9, 7, found)]
+
+
+def test_a_large_object_of_no_row_that_is_known_is_told_by_its_table_alone(transactions: OpenTransactions) -> None:
+    told(transactions, (1, 7, 10, " buf_c := 'x';", False), (2, 7, 10, " buf_c := 'y';", False))
+    (part,) = transactions.feed(frame((9, 7, COMMIT, "", False)), 0)
+    assert (part.operations.tolist(), part.names[part.tables[0]]) == ([10], ("SHOP", "T"))

@@ -16,7 +16,7 @@ from replicator.sources.oracle.catalog.table_description import TableDescription
 from replicator.sources.oracle.config import WATERMARK
 from replicator.sources.oracle.connection import Connection, execute, read_rows
 from replicator.sources.oracle.dialect import literal, quoted
-from replicator.sources.oracle.types import Definition, column_of, value_type
+from replicator.sources.oracle.types import Definition, Form, column_of, value_type
 from replicator.sources.shared.conditions import users_fault
 from replicator.sources.shared.descriptions import schemas
 
@@ -53,9 +53,12 @@ _DATABASE_WIDE = "SELECT supplemental_log_data_all FROM v$database"
 class OracleCatalog:
     """One connection; one thread."""
 
-    def __init__(self, connection: Connection, *, zero_dates: str = "null", left_out: TableSet | None = None) -> None:
-        """`left_out`: its excluded columns are not described."""
+    def __init__(
+        self, connection: Connection, *, lobs: bool, zero_dates: str = "null", left_out: TableSet | None = None
+    ) -> None:
+        """lobs: large objects are read; `left_out`: its excluded columns are not described."""
         self._connection, self._zero_dates, self._left_out = connection, zero_dates, left_out or TableSet()
+        self._lobs = lobs
         self._all_logged: bool | None = None
 
     def databases(self) -> list[DatabaseInfo]:
@@ -149,10 +152,17 @@ class OracleCatalog:
         _check_names(table, definitions)
         key, _ = _choose_key(keys, rows)
         key = key if set(key) <= {one.name for one in definitions} else ()
-        columns = tuple(column_of(one, table, zero_dates=self._zero_dates, key=one.name in key) for one in definitions)
-        value_types = tuple(value_type(one, table, zero_dates=self._zero_dates) for one in definitions)
-        schema = TableSchema(table, columns, key, identity=identity, comment=comment)
-        return TableDescription(schema, definitions, value_types, tuple(row[0] for row in stored), logged)
+        dates, read = self._zero_dates, self._lobs
+        columns = tuple(column_of(one, table, zero_dates=dates, key=one.name in key, lobs=read) for one in definitions)
+        value_types = tuple(value_type(one, table, zero_dates=dates, lobs=read) for one in definitions)
+        partial = any(one.form is Form.LOB for one in value_types)
+        schema = TableSchema(table, columns, key, partial=partial, identity=identity, comment=comment)
+        found = TableDescription(schema, definitions, value_types, tuple(row[0] for row in stored), logged)
+        if partial and not found.bounded:
+            message = f"{table} has no key by which its large objects ({', '.join(found.lobs)}) can be read again."
+            remedy = "Exclude these columns, or add a primary key of numbers, texts, dates or RAWs."
+            raise UnsupportedType(message, table=str(table), column=found.lobs[0], remedy=remedy)
+        return found
 
     def try_rows(self, table: TableId, rows: KeyRange) -> None:
         """Reads none of them."""

@@ -36,6 +36,12 @@ class TableDescription:
         return self.definitions[at], self.value_types[at]
 
     @property
+    def lobs(self) -> tuple[str, ...]:
+        """Columns that are large objects."""
+        pairs = zip(self.schema.names, self.value_types, strict=True)
+        return tuple(name for name, kind in pairs if kind.form is Form.LOB)
+
+    @property
     def bounded(self) -> bool:
         """Can ranges of the key be told exactly, and read by its index?"""
         return bool(self.schema.key) and all(self.place(name)[1].form in _BOUNDED for name in self.schema.key)

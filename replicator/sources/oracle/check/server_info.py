@@ -77,7 +77,7 @@ class Server:
         """Tables that the selection names."""
         own = connect(self.config) if self.config.pdb else self.connection
         try:
-            return OracleCatalog(own, left_out=tables).details(sorted(tables.tables))
+            return OracleCatalog(own, lobs=self.config.lobs, left_out=tables).details(sorted(tables.tables))
         finally:
             if self.config.pdb:
                 close(own)

@@ -44,6 +44,7 @@ _WRITTEN: dict[Form, frozenset[int]] = {
     Form.MONTHS: frozenset({r.MONTHS}),
     Form.BYTES: frozenset({r.HEX}),
     Form.ROWID: frozenset({r.TEXT}),
+    Form.LOB: frozenset(range(256)),  # whatever is there
 }
 
 
@@ -122,6 +123,7 @@ class ColumnArrays:
             Form.MONTHS: lambda cells: self._by_difference(cells, canonical_months),
             Form.BYTES: self._bytes,
             Form.ROWID: lambda cells: self._utf8(cells.binary()),
+            Form.LOB: lambda cells: pa.nulls(len(cells), column.type.arrow),
         }
         self._way = ways[value_type.form]
 

@@ -353,6 +353,12 @@ def split_redo(data, bounds, names, name_bounds, places, sizes, kinds, found):  
             at = _after_word(data, at, end, _WHERE) if at >= 0 else at
             if at >= 0:
                 at, what = _assignments(data, at, end, row, names, name_bounds, columns, places, sizes, kinds, True)
+        elif first == 102:  # where a large object's row lies: `redo_frame`
+            at = _after_word(data, begin, end, _FROM)
+            at = _after_table(data, at, end) if at >= 0 else at
+            at = _after_word(data, at, end, _WHERE) if at >= 0 else at
+            if at >= 0:
+                at, what = _assignments(data, at, end, row, names, name_bounds, columns, places, sizes, kinds, True)
         elif first == 117:
             at = _after_word(data, begin, end, _UPDATE)
             at = _after_table(data, at, end) if at >= 0 else at

@@ -17,11 +17,12 @@ from replicator.sources.oracle.dialect import quoted
 from replicator.sources.oracle.rows.columns import Bytes, Cells, ColumnArrays, Mask, Places
 from replicator.sources.oracle.rows.redo_kernel import ABSENT, NULL, UNKNOWN_COLUMN, WHOLE, split_redo
 from replicator.sources.oracle.rows.value_kernel import texts
-from replicator.sources.oracle.types import ValueType
+from replicator.sources.oracle.types import Form, ValueType
 from replicator.sources.shared.undecodable_rows import bisect_undecodable, undecodable_row
+from replicator.sources.shared.unchanged_places import unchanged_places
 
-INSERT, DELETE, UPDATE = 1, 2, 3  # V$LOGMNR_CONTENTS.OPERATION_CODE
-_OPERATIONS = pa.array(["", Operation.INSERT.value, Operation.DELETE.value, Operation.UPDATE.value])
+INSERT, DELETE, UPDATE, LOCATED = 1, 2, 3, 9  # V$LOGMNR_CONTENTS.OPERATION_CODE; the last: of a large object
+_OPERATIONS = pa.array(["", Operation.INSERT.value, Operation.DELETE.value, *[Operation.UPDATE.value] * 7])
 _SHOWN = 60  # characters of a statement that is none: names only
 
 
@@ -45,6 +46,7 @@ class RedoRun(NamedTuple):
     """Statements of one table in log order: data[begins[i]:ends[i]].
 
     operations, xids (8 bytes as one number), scns (of the commits), commit_us (microseconds since 1970): of each.
+    touched: the transaction writes large objects of the table.
     """
 
     data: Bytes
@@ -54,6 +56,7 @@ class RedoRun(NamedTuple):
     xids: Places
     scns: Places
     commit_us: Places
+    touched: Mask
 
     def at(self, rows: Any) -> RedoRun:
         """Some of them: a slice or places."""
@@ -87,8 +90,15 @@ class TableRows:
         written = [name.replace('"', '""').encode() for name in layout.names]
         self._names = np.frombuffer(b"".join(written) or b"\0", np.uint8)
         self._name_bounds = np.cumsum([0, *map(len, written)])
+        lobs = [value_type.form is Form.LOB for value_type in layout.value_types]
+        self._lobs = [place for place, lob in enumerate(lobs) if lob]
+        self._others = [
+            place for place, (name, lob) in enumerate(zip(schema.names, lobs, strict=True))
+            if not lob and name not in schema.key
+        ]  # fmt: skip
         self._keep_undecodable = keep_undecodable
-        self.zero_dates = 0  # of the last `take`, as is `undecodable`
+        self.zero_dates = 0  # of the last `take`, as are `undecodable`, and ordinals of rows that say no more than
+        self.located: frozenset[int] = frozenset()  # whose large object was written
         self.undecodable: list[UndecodableRow] = []
         self.forget()
 
@@ -111,7 +121,8 @@ class TableRows:
     def take(self) -> pa.RecordBatch:
         """All rows with the schema's `change_arrow`; the gathering starts again.
 
-        A row that cannot be decoded is in `undecodable` instead, or raises TableError.
+        A row that cannot be decoded is in `undecodable` instead, or raises TableError.  Large objects are null; where
+        `_unchanged` does not name them, `stream.large_objects` has to read them.
         """
         sizes = np.concatenate([run.ends - run.begins for run in self._runs])
         bounds = np.zeros(len(sizes) + 1, np.int64)
@@ -121,6 +132,7 @@ class TableRows:
         whole = RedoRun(data, bounds[:-1], bounds[1:], *stamps)
         ordinals = np.concatenate(self._ordinals)
         self.zero_dates, self.undecodable = 0, []
+        self.located = frozenset(ordinals[whole.operations == LOCATED].tolist())
         last_scn = self.last_scn
         self.forget()
         self.last_scn = last_scn
@@ -179,21 +191,48 @@ class TableRows:
 
     def _batch(self, run: RedoRun, ordinals: Places) -> pa.RecordBatch:
         schema, cells = self.layout.schema, self._split(run)
-        inserts, deletes = run.operations == INSERT, run.operations == DELETE
-        any_old = not inserts.all()
+        inserts, deletes, located = (run.operations == one for one in (INSERT, DELETE, LOCATED))
+        gone = deletes | located
+        any_old, any_gone = not inserts.all(), gone.any()
         row: list[pa.Array] = []
         before: list[pa.Array] = []
-        for column, place, converter in zip(schema.columns, self._places, self._converters, strict=True):
+        touched = run.touched | inserts
+        for number, (column, place, converter) in enumerate(
+            zip(schema.columns, self._places, self._converters, strict=True)
+        ):
             old, new = cells.of(1, place), cells.of(0, place)
-            self._check(column.name, old, new, inserts, deletes)
-            if deletes.any() and (column.name in schema.key or not schema.key):
-                new = new.where(deletes, old)
+            in_key = column.name in schema.key
+            if number in self._lobs:
+                touched = touched | (new.kinds != ABSENT)
+            else:
+                old = old if in_key else old.without(located)
+                self._check(column.name, old, new, inserts if in_key else inserts | located, gone)
+            if any_gone and (in_key or not schema.key):
+                new = new.where(gone, old)
             row.append(self._converted(converter, new))
             if not any_old:
                 before.append(pa.nulls(len(ordinals), column.type.arrow))
             else:
                 before.append(self._converted(converter, old, counted=False))
-        return pa.RecordBatch.from_arrays([*_stamps(run, ordinals, schema), *row, *before], schema=schema.change_arrow)
+        arrays = [*_stamps(run, ordinals, schema), *row, *before]
+        if schema.partial:
+            arrays.append(self._unchanged(run, row, before, touched))
+        return pa.RecordBatch.from_arrays(arrays, schema=schema.change_arrow)
+
+    def _unchanged(self, run: RedoRun, row: list[pa.Array], before: list[pa.Array], touched: Mask) -> pa.Array:
+        """Large objects of an UPDATE whose transaction does not write them, and which leaves the key; where one was
+        written, all other columns.
+        """
+        schema, updates, located = self.layout.schema, run.operations == UPDATE, run.operations == LOCATED
+        for name in schema.key:
+            place = schema.names.index(name)
+            kept = pc.equal(row[place], before[place]).fill_null(False)  # noqa: FBT003
+            touched = touched | ~np.asarray(kept)
+        missing: list[Mask | None] = [None] * len(schema.columns)
+        for places, rows in ((self._lobs, updates & ~touched), (self._others, located)):
+            for place in places:
+                missing[place] = rows
+        return unchanged_places(missing, len(run.begins))
 
     def _converted(self, converter: ColumnArrays, cells: Cells, *, counted: bool = True) -> pa.Array:
         found = converter.convert(cells)
@@ -234,6 +273,10 @@ class _Split(NamedTuple):
 
 
 class _SideCells(Cells):
+    def without(self, rows: Mask) -> _SideCells:
+        """In these rows absent."""
+        return _SideCells(self.data, self.places, self.sizes, np.where(rows, np.uint8(ABSENT), self.kinds))
+
     def where(self, rows: Mask, other: Cells) -> _SideCells:
         """In these rows the other's."""
         pairs = ((getattr(other, name), getattr(self, name)) for name in ("places", "sizes", "kinds"))

@@ -12,39 +12,24 @@ from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from replicator.errors import TableError, TidemarkError, ValueDoesNotFit
+from replicator.errors import TableError, TidemarkError
 from replicator.model.identifiers import TableId
-from replicator.model.schema import Column
 from replicator.model.table_set import TableSet
 from replicator.sources.base import Chunk, KeyRange, ReadOptions
 from replicator.sources.oracle.catalog.catalog import OracleCatalog
-from replicator.sources.oracle.catalog.key_range_sql import OracleKeyRanges, printed, read_key, select_key
+from replicator.sources.oracle.catalog.key_range_sql import OracleKeyRanges, read_key, select_key
+from replicator.sources.oracle.catalog.selected_columns import SelectedColumns, longest_lob, require_fit
 from replicator.sources.oracle.catalog.table_description import TableDescription
 from replicator.sources.oracle.config import OracleConfig
 from replicator.sources.oracle.connection import Connection, cancel, close, connect, read_rows, translated
 from replicator.sources.oracle.dialect import quoted
-from replicator.sources.oracle.rows import redo_kernel as r
-from replicator.sources.oracle.rows.columns import ColumnArrays, is_local, printed_cells
-from replicator.sources.oracle.types import Form, ValueType
 from replicator.sources.oracle.watermark import WatermarkTable
 from replicator.sources.shared.conditions import users_fault
 from replicator.sources.shared.date_policy import date_policy
 from replicator.sources.shared.snapshot_reader import SqlSnapshotReader
 
 _NOW = "SELECT current_scn FROM v$database"
-_AS_THEY_COME = frozenset({Form.NUMBER, Form.FLOAT, Form.TEXT, Form.BYTES})  # from the driver, exact
-_PRINTED = {
-    Form.NUMBER: r.TEXT,
-    Form.DIGITS: r.TEXT,
-    Form.MOMENT: r.MOMENT,
-    Form.FINE_MOMENT: r.MOMENT,
-    Form.ZONED: r.ZONED,
-    Form.DAYS: r.DAYS,
-    Form.MONTHS: r.MONTHS,
-    Form.ROWID: r.TEXT,
-}
 
 
 class OracleSnapshotReader(SqlSnapshotReader[TableDescription, Any]):
@@ -72,7 +57,8 @@ class OracleSnapshotReader(SqlSnapshotReader[TableDescription, Any]):
     def _found(
         self, connection: Connection, tables: Sequence[TableId]
     ) -> Mapping[TableId, TableDescription | TableError]:
-        catalog = OracleCatalog(connection, zero_dates=date_policy(self._options), left_out=self._tables)
+        dates = date_policy(self._options)
+        catalog = OracleCatalog(connection, lobs=self._config.lobs, zero_dates=dates, left_out=self._tables)
         return catalog.details(tables)
 
     def _details(self, tables: Sequence[TableId]) -> Mapping[TableId, TableDescription | TableError]:
@@ -165,26 +151,28 @@ class OracleSnapshotReader(SqlSnapshotReader[TableDescription, Any]):
 
     def _chunk(self, description: TableDescription, scn: int, condition: str) -> Chunk:
         schema = description.schema
-        converters = [
-            _PrintedColumn(column, value_type, "fail" if column.name in schema.key else date_policy(self._options))
-            for column, value_type in zip(schema.columns, description.value_types, strict=True)
-        ]
-        columns = ", ".join(
-            printed(*both) for both in zip(description.definitions, description.value_types, strict=True)
-        )
-        sql = f"SELECT {columns} FROM {_name(schema.table)} AS OF SCN {scn}{f' WHERE {condition}' if condition else ''}"
+        columns = SelectedColumns(description, date_policy(self._options))
+        rows = f"{_name(schema.table)} AS OF SCN {scn}{f' WHERE {condition}' if condition else ''}"
+        size = self._batch_rows(description, rows)
         assert self._reading is not None
         with translated(schema.table):
-            batches = iter(self._reading.fetch_df_batches(sql, size=self._batch_rows(description), fetch_decimals=True))
+            sql = f"SELECT {columns.sql} FROM {rows}"
+            batches = iter(self._reading.fetch_df_batches(sql, size=size, fetch_decimals=True))
         self._under_way = True
         first = self._next(batches, schema.table)  # what the server has against it is said here
-        replaced = _Replaced()
-        return Chunk(schema, self._convert(description, first, batches, converters, replaced), replaced.count)
+        return Chunk(schema, self._convert(schema.table, first, batches, columns), columns.replaced)
 
-    def _batch_rows(self, description: TableDescription) -> int:
-        """So many that they fit in `batch_bytes`, should all be as long as they can be."""
+    def _batch_rows(self, description: TableDescription, rows: str) -> int:
+        """So many that they fit in `batch_bytes`, should all be as long as they can be; of large objects, as the
+        longest is.
+        """
         width = sum(one.size * 4 if one.size else 32 for one in description.definitions)
-        return max(min(self._options.batch_rows, self._options.batch_bytes // max(width, 1)), 100)
+        least = 100
+        if longest := longest_lob(description):
+            least, found = 1, self._rows(description.schema.table, f"SELECT {longest} FROM {rows}")
+            require_fit(description.schema.table, int(found[0][0] or 0))
+            width += int(found[0][0] or 0)
+        return max(min(self._options.batch_rows, self._options.batch_bytes // max(width, 1)), least)
 
     def _next(self, batches: Iterator[Any], table: TableId) -> Any:
         try:
@@ -195,80 +183,18 @@ class OracleSnapshotReader(SqlSnapshotReader[TableDescription, Any]):
             raise
 
     def _convert(
-        self,
-        description: TableDescription,
-        first: Any,
-        batches: Iterator[Any],
-        converters: Sequence[_PrintedColumn],
-        replaced: _Replaced,
+        self, table: TableId, first: Any, batches: Iterator[Any], columns: SelectedColumns
     ) -> Iterator[pa.RecordBatch]:
-        schema = description.schema
         one = first
         while one is not None:
-            table = pa.table(one)
+            rows = pa.table(one)
             del one
-            arrays = []
-            for place, converter in enumerate(converters):
-                try:
-                    arrays.append(converter.convert(table.column(place).combine_chunks()))
-                except TableError as error:
-                    error.table = str(schema.table)
-                    error.message = f"{schema.table}: {error.message}"
-                    raise
-            replaced.seen(converters)
-            self.replaced += replaced.total
-            if table.num_rows:
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema.row_arrow)
-            one = self._next(batches, schema.table)
+            converted = columns.convert(rows)
+            self.replaced += columns.total
+            if rows.num_rows:
+                yield converted
+            one = self._next(batches, table)
         self._under_way = False
-
-
-class _PrintedColumn:
-    """A column of a SELECT's result → an array of its type.  `bad` as `ColumnArrays` has it."""
-
-    def __init__(self, column: Column, value_type: ValueType, zero_dates: str) -> None:
-        self._column, self._form = column, value_type.form
-        self._arrays = ColumnArrays(column, value_type, zero_dates)
-
-    @property
-    def bad(self) -> Any:
-        return self._arrays.bad
-
-    def convert(self, array: Any) -> pa.Array:
-        """ValueDoesNotFit."""
-        array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
-        printed_number = self._form is Form.NUMBER and (
-            pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
-        )
-        if self._form not in _AS_THEY_COME or printed_number:
-            kind = r.MOMENT if is_local(self._column) else _PRINTED[self._form]
-            return self._arrays.convert(printed_cells(array, kind))
-        try:
-            return array.cast(self._column.type.arrow)
-        except pa.ArrowInvalid:
-            column = self._column
-            message = f"Column {column.name} ({column.source_type}) has a value that is none of {column.type}."
-            raise ValueDoesNotFit(message, column=column.name) from None
-
-
-class _Replaced:
-    """Of each row of the last batch, how many values became null."""
-
-    def __init__(self) -> None:
-        self._counts: pa.Array | None = None
-        self.total = 0
-
-    def seen(self, converters: Sequence[_PrintedColumn]) -> None:
-        """Of the batch that these have converted."""
-        masks = [pa.array(one.bad).cast(pa.int32()) for one in converters if one.bad is not None]
-        self._counts = None
-        for mask in masks:
-            self._counts = mask if self._counts is None else pc.add(self._counts, mask)
-        self.total = int(pc.sum(self._counts).as_py() or 0) if self._counts is not None else 0
-
-    def count(self) -> pa.Array | None:
-        """None where there were none."""
-        return self._counts
 
 
 def _name(table: TableId) -> str:

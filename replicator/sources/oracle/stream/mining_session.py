@@ -22,6 +22,7 @@ from replicator.sources.oracle.stream.redo_frame import (
     COLUMNS,
     COMMIT,
     DDL,
+    LOBS,
     MISSING,
     ROLLBACK,
     START,
@@ -117,7 +118,8 @@ class MiningSession:
 
     def _query(self, owners: Collection[str], after: int) -> str:
         listed = ", ".join(literal(one) for one in sorted({*owners, UNKNOWN}))
-        rows = f"m.operation_code IN ({', '.join(map(str, _ROWS))}) AND m.seg_owner IN ({listed})"
+        wanted = [*_ROWS, *LOBS] if self._config.lobs else _ROWS
+        rows = f"m.operation_code IN ({', '.join(map(str, wanted))}) AND m.seg_owner IN ({listed})"
         if self._config.pdb:
             rows += f" AND m.src_con_name = {literal(self._config.pdb)}"
         if self._config.committed is Committed.SERVER:

@@ -2,7 +2,8 @@
 
 Rows come in the order of the log, those of different transactions mixed.  A ROLLBACK TO SAVEPOINT, and the end of a
 statement that failed, come as rows that undo others: LogMiner marks them (ROLLBACK = 1), and says of which row
-(ROW_ID).
+(ROW_ID).  Nothing says which writes of large objects are undone with them; so rows of a table are marked as touched
+where their transaction wrote any.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import IO
 
 import numpy as np
 
-from replicator.sources.oracle.stream.redo_frame import COMMIT, ROLLBACK, START, RedoFrame
+from replicator.sources.oracle.stream.redo_frame import COMMIT, LOBS, LOCATED, ROLLBACK, START, Names, RedoFrame
 
 _UNKNOWN_SEQUENCE = 0xFFFFFFFF  # of a transaction that began before the range that is mined: slot and segment hold
 _ENDS = (START, COMMIT, ROLLBACK)
@@ -34,9 +35,18 @@ class _Transaction:
     file: IO[bytes] | None = None
     spilled: list[tuple[int, int]] = field(default_factory=list)
     undoes: bool = False
+    changed: set[Names] = field(default_factory=set)  # tables that rows are of
+    touched: dict[Names, RedoFrame] = field(default_factory=dict)  # whose large objects are written, and such a row
 
     def add(self, part: RedoFrame) -> int:
         """The bytes that it took."""
+        lobs = np.isin(part.operations, LOBS)
+        if lobs.any():
+            for name in part.names_of(lobs):
+                row = int(np.flatnonzero(lobs & (part.tables == part.names.index(name)))[0])
+                self.touched.setdefault(name, part.at(slice(row, row + 1)).compact())
+            part = part.located()
+        self.changed |= part.names_of(np.ones(len(part.begins), np.bool_))
         part = part.compact()
         size = len(part.data) + 120 * len(part.begins)
         self.parts.append(part)
@@ -70,8 +80,14 @@ class _Transaction:
             part = self.part(place)
             if keep is not None:
                 part = part.at(keep)
+            if self.touched:
+                touched = [table for table, name in enumerate(part.names) if name in self.touched]
+                part = part._replace(touched=np.isin(part.tables, touched))
             if part:
                 yield part
+        for name, row in self.touched.items():
+            if name not in self.changed:  # nothing says where
+                yield row
 
     def _kept(self, count: int) -> list[np.ndarray | None]:
         """From the last row to the first: a row that undoes takes the one with its ROW_ID before it."""
@@ -82,6 +98,8 @@ class _Transaction:
             keep = np.ones(len(part.begins), np.bool_)
             for row in reversed(range(len(keep))):
                 key = (part.names[part.tables[row]], part.row_ids[row])
+                if part.operations[row] == LOCATED:
+                    continue
                 if part.undone[row]:
                     undone[key] += 1
                     keep[row] = False
@@ -194,8 +212,9 @@ class CommittedTransactions:
         """Those from begins[0] to begins[-1]."""
         if begins[0] == begins[-1]:
             return
-        if not frame.undone[begins[0] : begins[-1]].any():
-            yield frame.at(slice(begins[0], begins[-1]))
+        rows = slice(begins[0], begins[-1])
+        if not frame.undone[rows].any() and not np.isin(frame.operations[rows], LOBS).any():
+            yield frame.at(rows)
             return
         for begin, end in pairwise(begins):
             transaction = _Transaction(0)

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
+
 from replicator.errors import SourceReplaced, SourceUnreachable, TableError, TableNotRead, TidemarkError
 from replicator.model.change import Heartbeat, LogMessage
 from replicator.model.identifiers import TableId
@@ -24,8 +26,9 @@ from replicator.sources.base import LogReader, ReadOptions
 from replicator.sources.oracle.catalog.catalog import OracleCatalog
 from replicator.sources.oracle.catalog.table_description import TableDescription
 from replicator.sources.oracle.config import Committed, OracleConfig
-from replicator.sources.oracle.connection import Connection, close, connect, read_rows
+from replicator.sources.oracle.connection import ARRAY_ROWS, Connection, close, connect, read_rows, translated
 from replicator.sources.oracle.offset import ScnOffset
+from replicator.sources.oracle.stream.large_objects import LargeObjects
 from replicator.sources.oracle.stream.log_files import LogRange
 from replicator.sources.oracle.stream.mining_session import MiningSession
 from replicator.sources.oracle.stream.open_transactions import CommittedTransactions, OpenTransactions
@@ -76,8 +79,9 @@ class LogMinerReader(LogReader):
         self._control = connect(self._config)
         start = self._recognised(start)
         assembler = self._assembler = TransactionAssembler(
-            tables, schemas, self._options, start, self._marks, self._describe, self._now
-        )
+            tables, schemas, self._options, start, self._marks, self._describe, self._now,
+            LargeObjects(self._selected, self._options.batch_bytes),
+        )  # fmt: skip
         assembler.registry.part_identities()
         self._started, self._unsure = self._now(), set()
         try:
@@ -199,6 +203,16 @@ class LogMinerReader(LogReader):
         assert self._control is not None
         return int(read_rows(self._control, "SELECT current_scn FROM v$database", self._config.where)[0][0])
 
+    def _catalog(self, connection: Connection) -> OracleCatalog:
+        dates = date_policy(self._options)
+        return OracleCatalog(connection, lobs=self._config.lobs, zero_dates=dates, left_out=self._tables)
+
+    def _selected(self, sql: str, table: TableId) -> pa.Table:
+        assert self._control is not None
+        with translated(table):
+            found = self._control.fetch_df_batches(sql, size=ARRAY_ROWS, fetch_decimals=True)
+            return pa.concat_tables([pa.table(one) for one in found], promote_options="permissive")
+
     def _misplaced(self, assembler: TransactionAssembler) -> set[TableId]:
         """Tables of the selection that are not known, or by another's number.
 
@@ -206,7 +220,7 @@ class LogMinerReader(LogReader):
         to others in between were then taken for theirs.  Now the log has come by.
         """
         assert self._control is not None
-        catalog, known = OracleCatalog(self._control, left_out=self._tables), assembler.registry.known
+        catalog, known = self._catalog(self._control), assembler.registry.known
         names = {*self._tables.tables, *catalog.names(self._tables.searched)}
         found = catalog.details(sorted(one for one in names if assembler.registry.wants(one)))
         return {
@@ -219,8 +233,7 @@ class LogMinerReader(LogReader):
         for attempt in (1, 2):
             try:
                 assert self._control is not None
-                catalog = OracleCatalog(self._control, zero_dates=date_policy(self._options), left_out=self._tables)
-                found = catalog.details([table]).get(table)
+                found = self._catalog(self._control).details([table]).get(table)
                 if not isinstance(found, TableNotRead):
                     return found
             except SourceUnreachable:

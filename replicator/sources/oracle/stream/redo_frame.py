@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -13,13 +14,19 @@ import pyarrow.compute as pc
 
 from replicator.errors import LogCorrupt
 from replicator.sources.oracle.rows.columns import Bytes, Mask, Places
+from replicator.sources.oracle.rows.redo_rows import LOCATED
 
 COLUMNS = (
     "m.scn, m.commit_scn, m.commit_timestamp, m.timestamp, m.xid, m.operation_code, m.seg_owner, m.table_name,"
     " m.row_id, m.rollback, m.csf, m.status, m.sql_redo"
 )
 DDL, START, COMMIT, MISSING, ROLLBACK, UNSUPPORTED = 5, 6, 7, 34, 36, 255  # OPERATION_CODE
+LOBS = (LOCATED, 10, 11, 29)  # SELECT_LOB_LOCATOR, LOB_WRITE, LOB_TRIM, LOB_ERASE
 _BETWEEN = "\0"
+_LOCATION = re.compile(  # of a locator's row: texts and names may have any character
+    rb"""\binto\s+\w+\s+(from\s+"[^"]*"\."[^"]*"\s+where\s+(?:[^'";]|"[^"]*"|'(?:[^']|'')*')*?)\s+for\s+update\b""",
+    re.IGNORECASE,
+)
 Names = tuple[str, str]
 
 
@@ -28,7 +35,8 @@ class RedoFrame(NamedTuple):
 
     scns, commit_scns; times: microseconds since 1970 by the server's clock, of the commit where it is known;
     xids: 8 bytes as a number; operations: OPERATION_CODE; tables: places in `names` (owner, table); row_ids: of 18
-    bytes; undone: ROLLBACK is 1; invalid: STATUS is not 0; data[begins[i]:ends[i]]: SQL_REDO.
+    bytes; undone: ROLLBACK is 1; invalid: STATUS is not 0; touched: its transaction writes large objects of the table;
+    data[begins[i]:ends[i]]: SQL_REDO, of a large object's locator from its FROM on.
     """
 
     names: list[Names]
@@ -44,6 +52,7 @@ class RedoFrame(NamedTuple):
     row_ids: npt.NDArray[np.bytes_]
     undone: Mask
     invalid: Mask
+    touched: Mask
 
     def __bool__(self) -> bool:
         return bool(len(self.begins))
@@ -62,6 +71,32 @@ class RedoFrame(NamedTuple):
     def committed(self, scn: int, time: int) -> RedoFrame:
         """Rows of a transaction whose commit is known now."""
         return self._replace(commit_scns=np.full_like(self.scns, scn), times=np.full_like(self.times, time))
+
+    def names_of(self, rows: Mask) -> set[Names]:
+        """Of the tables of these rows."""
+        return {self.names[table] for table in np.unique(self.tables[rows]).tolist()}
+
+    def located(self) -> RedoFrame:
+        """Of what is written to large objects, the rows that say where, each once; what is written is not needed.
+
+        A locator comes as SELECT_LOB_LOCATOR, or at the head of a LOB_WRITE.
+        """
+        rows = np.flatnonzero(np.isin(self.operations, LOBS))
+        if not len(rows):
+            return self
+        begins, ends, operations = self.begins.copy(), self.ends.copy(), self.operations.copy()
+        keep = np.ones(len(begins), np.bool_)
+        said: set[tuple[int, bytes]] = set()
+        for row in rows.tolist():
+            begin = int(begins[row])
+            text = self.data[begin : ends[row]].tobytes()
+            found = _LOCATION.search(text)
+            place = (int(self.xids[row]), found[1]) if found else None
+            keep[row] = place is not None and place not in said and not self.undone[row]
+            if found and place and keep[row]:
+                said.add(place)
+                begins[row], ends[row], operations[row] = begin + found.start(1), begin + found.end(1), LOCATED
+        return self._replace(begins=begins, ends=ends, operations=operations).at(keep)
 
     def statement(self, row: int) -> str:
         """SQL_REDO of one row."""
@@ -126,6 +161,7 @@ def _frame(table: pa.Table) -> RedoFrame:
         np.array([one or "" for one in columns[8].to_pylist()], "S18"),
         _numbers(columns[9]) != 0,
         _numbers(columns[11]) != 0,
+        np.zeros(len(scns), np.bool_),
     )
 
 

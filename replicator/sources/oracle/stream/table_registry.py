@@ -67,6 +67,7 @@ class LogTables:
         self.known = dict(schemas)
         self.lost: dict[TableId, int] = {}
         self.gathered: dict[TableId, TableRows] = {}
+        self.described: dict[TableId, TableDescription] = {}  # of the gathered ones, under their present names
         self._targets: dict[Names, TableRows | None] = {}
         self._holders: dict[Names, TableId | None] = {}
         self._failed: set[TableId] = set()
@@ -205,6 +206,11 @@ class LogTables:
         self._outlet.emit(Ddl.ALTER_TABLE if known else Ddl.CREATE_TABLE, table, described.schema, reload=True)
         return self._gathering(table, described)
 
+    def read_again(self, table: TableId) -> None:
+        """Large objects of rows of it cannot be had any more, under a definition that holds: of no later ones."""
+        if self.wants(table) and table in self.known:
+            self._outlet.emit(Ddl.ALTER_TABLE, table, self.known[table], reload=True)
+
     def reload(self, table: TableId, scn: int) -> None:
         """A row of it, of this SCN, cannot be read: as the catalog has it now, it is read again.
 
@@ -247,7 +253,7 @@ class LogTables:
         self._outlet.flush()
         options = self._options
         rows = TableRows(layout, date_policy(options), keep_undecodable=options.keep_undecodable)
-        self.gathered[table] = rows
+        self.gathered[table], self.described[table] = rows, described
         return rows
 
 

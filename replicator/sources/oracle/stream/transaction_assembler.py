@@ -7,7 +7,14 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from replicator.errors import EventUndecodable, RowImageIncomplete, SourceError, TableError
+from replicator.errors import (
+    EventUndecodable,
+    RowImageIncomplete,
+    SourceError,
+    TableDisappeared,
+    TableError,
+    TableNotRead,
+)
 from replicator.model.change import (
     ChangeBatch,
     Commit,
@@ -26,8 +33,9 @@ from replicator.sources.base import ReadOptions
 from replicator.sources.oracle.offset import ScnOffset
 from replicator.sources.oracle.rows.redo_rows import RedoRun, TableLayout, TableRows
 from replicator.sources.oracle.stream.ddl_applier import DdlEffects
+from replicator.sources.oracle.stream.large_objects import LargeObjects
 from replicator.sources.oracle.stream.mining_session import UNKNOWN
-from replicator.sources.oracle.stream.redo_frame import DDL, MISSING, UNSUPPORTED, RedoFrame
+from replicator.sources.oracle.stream.redo_frame import DDL, LOBS, LOCATED, MISSING, UNSUPPORTED, RedoFrame
 from replicator.sources.oracle.stream.table_registry import Describe, LogTables
 from replicator.sources.oracle.types import Definition, value_type
 from replicator.sources.oracle.watermark import WatermarkTable
@@ -52,8 +60,10 @@ class TransactionAssembler:
         marks: WatermarkTable,
         describe: Describe,
         now: Callable[[], int],
+        lobs: LargeObjects,
     ) -> None:
         """describe: as the catalog has a table now; now: the server's SCN."""
+        self._lobs = lobs
         self.out: list[LogMessage] = []
         self.boundary = start
         self.registry = LogTables(self, tables, schemas, options, describe, now)
@@ -128,7 +138,8 @@ class TransactionAssembler:
         if not frame:
             return
         special = np.array([self._special(*names) for names in frame.names])
-        stops = np.flatnonzero((frame.operations > _CHANGES) | frame.invalid | special[frame.tables])
+        plain = (frame.operations <= _CHANGES) | (frame.operations == LOCATED)
+        stops = np.flatnonzero(~plain | frame.invalid | special[frame.tables])
         begin = 0
         for place in [*stops.tolist(), len(frame.begins)]:
             self._changes(frame, begin, place)
@@ -150,12 +161,16 @@ class TransactionAssembler:
         # Asking for one may have failed or reloaded another: what holds is what is known now.
         targets = {place: self.registry.target(frame.names[place]) for place in targets}
         wanted = np.isin(part.tables, [place for place, rows in targets.items() if rows is not None])
+        without = [place for place, rows in targets.items() if rows is not None and not rows.layout.schema.partial]
+        wanted &= (part.operations != LOCATED) | ~np.isin(part.tables, without)  # of columns that are left out
         ordinals = self._ordinal + np.cumsum(wanted) - 1
         self._ordinal += int(wanted.sum())
         for place, rows in targets.items():
             if rows is None:
                 continue
-            mine = np.flatnonzero(part.tables == place) if len(present) > 1 else slice(None)
+            mine = slice(None) if len(present) == 1 and wanted.all() else np.flatnonzero((part.tables == place) & wanted)
+            if not isinstance(mine, slice) and not len(mine):
+                continue
             before = rows.bytes
             rows.add(_run(part.at(mine)), ordinals[mine])
             self._bytes += rows.bytes - before
@@ -183,7 +198,10 @@ class TransactionAssembler:
             table = self.registry.holder((owner, name)) or TableId(owner, name)
             if not self.registry.wants(table) or table not in self.registry.known:
                 return
-            if operation != UNSUPPORTED:  # of another definition than that in the catalog
+            if operation in LOBS:
+                if self.registry.known[table].partial:
+                    self.registry.read_again(table)
+            elif operation != UNSUPPORTED:  # of another definition than that in the catalog
                 self.registry.reload(table, int(frame.scns[row]))
             else:
                 message = f"LogMiner cannot show a change of {table}."
@@ -211,28 +229,38 @@ class TransactionAssembler:
     def flush(self) -> None:
         """Hand on all rows."""
         again: list[TableId] = []
+        unread: list[TableId] = []
         failed: list[tuple[TableId, TableError]] = []
         self._rows = self._bytes = 0
         for table, rows in list(self.registry.gathered.items()):
             if not rows.rows:
                 continue
             try:
-                data = rows.take()
+                batches = [rows.take()]
+                if rows.layout.schema.partial:
+                    described = self.registry.described[table]
+                    batches = self._lobs.filled(batches[0], described, rows.located, self.boundary.scn)
             except TableError as error:
                 if rows.last_scn <= self.registry.lost.get(table, -1):
                     continue
-                drifted = isinstance(error, EventUndecodable | RowImageIncomplete) and self.registry.changed_since(rows)
+                gone = isinstance(error, TableNotRead | TableDisappeared)  # by whoever reads large objects
+                undecodable = isinstance(error, EventUndecodable | RowImageIncomplete)
+                drifted = (gone or undecodable) and self.registry.changed_since(rows)
                 again += [table] * drifted
-                failed += [(table, error)] * (not drifted)
+                unread += [table] * (gone and not drifted)
+                failed += [(table, error)] * (not drifted and not gone)
                 continue
             if rows.undecodable:
                 self.out.append(UndecodableRows(table, tuple(rows.undecodable), self.boundary))
-            if data.num_rows:
-                self.out.append(ChangeBatch(table, rows.layout.schema, data, rows.zero_dates))
+            for place, data in enumerate(batches):
+                if data.num_rows:
+                    self.out.append(ChangeBatch(table, rows.layout.schema, data, rows.zero_dates * (not place)))
         for table, found in failed:
             self.registry.skip(table, found)
         for table in again:
             self.registry.reload(table, self.boundary.scn)
+        for table in unread:
+            self.registry.read_again(table)
 
     def emit(
         self,
@@ -261,7 +289,10 @@ class TransactionAssembler:
 
 
 def _run(frame: RedoFrame) -> RedoRun:
-    return RedoRun(frame.data, frame.begins, frame.ends, frame.operations, frame.xids, frame.commit_scns, frame.times)
+    return RedoRun(
+        frame.data, frame.begins, frame.ends, frame.operations, frame.xids, frame.commit_scns, frame.times,
+        frame.touched,
+    )  # fmt: skip
 
 
 def _mark_rows(table: TableId) -> TableRows:

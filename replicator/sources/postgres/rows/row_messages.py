@@ -24,6 +24,7 @@ from replicator.sources.postgres.rows.tuple_kernel import gather
 from replicator.sources.postgres.rows.tuples import UNCHANGED, Bytes, Cells, Places, find_values
 from replicator.sources.postgres.wire.frame_kernel import RECORD, TIME, XID
 from replicator.sources.postgres.wire.lsn_kernel import MAX_LSN_LENGTH, write_lsns
+from replicator.sources.shared.unchanged_places import unchanged_places
 from replicator.sources.shared.undecodable_rows import bisect_undecodable, undecodable_row
 
 Mask = npt.NDArray[np.bool_]
@@ -254,7 +255,7 @@ class TableRows:
             *before,
         ]
         if schema.partial:
-            arrays.append(_unchanged(missing, image.count, schema.change_arrow.field(len(arrays)).type))
+            arrays.append(unchanged_places(missing, image.count))
         elif any(one is not None and one.any() for one in missing):
             raise LogCorrupt(f"A change of {schema.table} in the source's log lacks values of its old row.")
         return pa.RecordBatch.from_arrays(arrays, schema=schema.change_arrow)
@@ -350,18 +351,6 @@ class _Image:
     def _gone(self, *, key: bool) -> Places:
         """Of a DELETE."""
         return self._old_places(key=key) if key or self._keyless else np.full_like(self._old, -1)
-
-
-def _unchanged(missing: Sequence[Mask | None], rows: int, kind: pa.DataType) -> pa.Array:
-    """`_unchanged`: of each row the numbers of the columns that are missing; null where none is."""
-    if not any(one is not None and one.any() for one in missing):
-        return pa.nulls(rows, kind)
-    table = np.array([np.zeros(rows, np.bool_) if one is None else one for one in missing]).T
-    counts = table.sum(axis=1)
-    offsets = np.zeros(len(counts) + 1, np.int32)
-    np.cumsum(counts, out=offsets[1:])
-    places = pa.array(np.nonzero(table)[1].astype(np.int32))
-    return pa.ListArray.from_arrays(pa.array(offsets), places, mask=pa.array(counts == 0))
 
 
 def _each(groups: Sequence[_Group]) -> _Group:

@@ -161,8 +161,8 @@ class Database:
             scn, now = self.next_scn(), time.time()
             made = [
                 replace(
-                    one, scn=scn, at=now, operation=INVERSE[one.operation], before={}, after=_undone(one), undo=True,
-                    place=(0, 0),
+                    one, scn=scn, at=now, operation=INVERSE[one.operation], after=_undone(one), undo=True, place=(0, 0),
+                    before=dict(one.after) if one.operation == UPDATE else {},
                 )
                 for one in reversed(transaction.records[keep:])
             ]  # fmt: skip

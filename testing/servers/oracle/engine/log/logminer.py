@@ -160,11 +160,18 @@ class LogMiner:
             status, info = 2, "Dictionary Version Mismatch" if known else "Dictionary Mismatch"
             record = replace(record, before=self._hexed(record, record.before), after=self._hexed(record, record.after))
         made = Statements(record, table, named, self._style, row_id)
+        lobs = [
+            row
+            for part, (operation, text) in enumerate(made.lobs(), 1)
+            for row in _split(Row(record, operation, *ends, *named, row_id=row_id, part=part), text)
+        ]
+        if made.lobs_first:
+            yield from lobs
         if redo := made.redo():
             row = Row(record, record.operation, *ends, *named, undo=made.undo, row_id=row_id, status=status, info=info)
             yield from _split(row, redo)
-        for part, (operation, text) in enumerate(made.lobs(), 1):
-            yield from _split(Row(record, operation, *ends, *named, row_id=row_id, part=part), text)
+        if not made.lobs_first:
+            yield from lobs
 
     def _hexed(self, record: Record, cells: dict[str, str | None]) -> dict[str, str | None]:
         return hexed(self._session.database.kinds_of(record.obj, record.version), cells)

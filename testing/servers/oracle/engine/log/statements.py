@@ -1,5 +1,8 @@
 """SQL_REDO and SQL_UNDO of a change (Utilities, "Using LogMiner": "Understanding the Data Dictionary and Tables").
 
+What is written to large objects comes as rows of its own.  Oracle documents their operations ("V$LOGMNR_CONTENTS"), and
+neither their order nor their place beside the row's; readers report several forms.  Each row gets one (`Form`).
+
 Literals are written as LogMiner writes them: every value as a string, datetimes in the mining session's formats.  Where
 the table is not as it was, columns are "COL 1" and so on and values HEXTORAW of Oracle's own bytes.
 """
@@ -9,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import IntEnum
 
 from testing.servers.oracle.engine import nls
 from testing.servers.oracle.engine.catalog import Column, Table
@@ -21,6 +25,14 @@ SELECT_LOCATOR, LOB_WRITE, LOB_TRIM = 9, 10, 11
 LOCALS = ("loc_c CLOB", "buf_c VARCHAR2(6174)", "loc_b BLOB", "buf_b RAW(6174)", "loc_nc NCLOB",
           "buf_nc NVARCHAR2(6174)")  # fmt: skip
 PIECE = 1000  # characters or bytes of a LOB that one statement writes
+
+
+class Form(IntEnum):
+    """How large objects of a row are logged: behind it, with a locator; before it, with none, the row having NULL; in
+    its statement where they are short; each piece with the locator at its head.
+    """
+
+    LOCATED, BEFORE, INLINE, HEADED = range(4)
 
 
 @dataclass(frozen=True)
@@ -117,6 +129,9 @@ class Statements:
         self._record, self._table, self._style, self._row_id = record, table, style, row_id
         self._target = f'"{named[0]}"."{named[1]}"'
         self._ids = [*dict.fromkeys((*record.before, *record.after))]
+        self._form = Form(record.row % len(Form))
+        if self._form is Form.BEFORE and not self._says_more():
+            self._form = Form.LOCATED
 
     def redo(self) -> str | None:
         record = self._record
@@ -133,9 +148,21 @@ class Statements:
             return [(one, f"COL {one}", None) for one in sorted(self._ids, key=int)]
         return [(str(one.id), one.name, one.kind) for one in self._table.columns]
 
+    def _says_more(self) -> bool:
+        """Is there anything but large objects in an UPDATE?"""
+        lobs = {at for at, _, kind in self._columns() if kind and kind.name in LOBS}
+        return self._record.operation != UPDATE or bool(self._record.after.keys() - lobs)
+
+    def _inline(self, text: str) -> bool:
+        return self._form is Form.INLINE and len(text) <= PIECE
+
     def _value(self, kind: Kind | None, text: str | None) -> str:
         if kind is not None and kind.name in LOBS:
-            return "NULL" if text is None else "EMPTY_BLOB()" if kind.name == "BLOB" else "EMPTY_CLOB()"
+            if text is None or self._form is Form.BEFORE:
+                return "NULL"
+            if self._inline(text) and len(text) > 2:  # noqa: PLR2004 - an empty BLOB is \\x
+                return f"HEXTORAW('{text[2:]}')" if kind.name == "BLOB" else quoted(text)
+            return "EMPTY_BLOB()" if kind.name == "BLOB" else "EMPTY_CLOB()"
         if kind is None:
             return "NULL" if text is None else f"HEXTORAW('{text}')"
         return literal(kind, text, self._style)
@@ -146,49 +173,65 @@ class Statements:
             named = [(name, self._value(kind, after[at])) for at, name, kind in columns if at in after]
             names, cells = ",".join(f'"{name}"' for name, _ in named), ",".join(cell for _, cell in named)
             return f"insert into {self._target}({names}) values ({cells}){self._style.end}"
-        conditions = []
-        for at, name, kind in columns:
-            if at in before and not (kind and (kind.name in LOBS or kind.name in LONGS)):
-                value = self._value(kind, before[at])
-                conditions.append(f'"{name}" IS NULL' if value == "NULL" else f'"{name}" = {value}')
-        if not self._style.options & NO_ROWID:
-            conditions.append(f"ROWID = '{self._row_id}'")
-        where = f" where {' and '.join(conditions)}" if conditions else ""
+        where = self._where(before)
         if operation == DELETE:
             return f"delete from {self._target}{where}{self._style.end}"
         sets = [
             f'"{name}" = {self._value(kind, after[at])}'
             for at, name, kind in columns
-            if at in after and not (kind and kind.name in LOBS and after[at])
+            if at in after and not (kind and kind.name in LOBS and not self._set(at))
         ]
         return f"update {self._target} set {', '.join(sets)}{where}{self._style.end}" if sets else None
 
+    def _where(self, cells: Cells) -> str:
+        conditions = []
+        for at, name, kind in self._columns():
+            if at in cells and not self._record.undo and not (kind and (kind.name in LOBS or kind.name in LONGS)):
+                value = self._value(kind, cells[at])
+                conditions.append(f'"{name}" IS NULL' if value == "NULL" else f'"{name}" = {value}')
+        if not self._style.options & NO_ROWID:
+            conditions.append(f"ROWID = '{self._row_id}'")
+        return f" where {' and '.join(conditions)}" if conditions else ""
+
+    def _set(self, at: str) -> bool:
+        """Does the UPDATE name a large object?  That which takes it back does, too."""
+        text = (self._record.before if self._record.undo else self._record.after)[at]
+        return not text or self._inline(text)
+
+    @property
+    def lobs_first(self) -> bool:
+        return self._form is Form.BEFORE
+
     def lobs(self) -> Iterator[tuple[int, str]]:
-        """Operation and statement of each piece that is written after the row."""
+        """Operation and statement of each piece that is written beside the row."""
         if self._table is None or self._record.undo:
             return
         for column in self._table.columns:
             text = self._record.after.get(str(column.id))
-            if column.kind.name in LOBS and text is not None:
+            if column.kind.name in LOBS and text is not None and not self._inline(text):
                 yield from self._lob(column, text)
 
     def _lob(self, column: Column, text: str) -> Iterator[tuple[int, str]]:
         letter = {"CLOB": "c", "NCLOB": "nc", "BLOB": "b"}[column.kind.name]
         names = "".join(f" {one}; \n" for one in LOCALS)
-        found = f"select \"{column.name}\" into loc_{letter} from {self._target} where ROWID = '{self._row_id}'"
-        yield SELECT_LOCATOR, f"DECLARE \n{names}BEGIN\n {found} for update;"
+        where = self._where({**self._record.before, **self._record.after})
+        found = f'select "{column.name}" into loc_{letter} from {self._target}{where}'
+        head = f"DECLARE \n{names}BEGIN\n {found} for update;"
+        if self._form in (Form.LOCATED, Form.INLINE):
+            yield SELECT_LOCATOR, head
+        head = head if self._form is Form.HEADED else ""
         data: Sequence[str] = [text[2:][at : at + 2 * PIECE] for at in range(0, len(text) - 2, 2 * PIECE)]
         if letter != "b":
             data = [text[at : at + PIECE] for at in range(0, len(text), PIECE)]
         at = 1
         if self._record.operation == UPDATE:
-            yield LOB_TRIM, f" dbms_lob.trim(loc_{letter}, 0);\nEND;"
+            yield LOB_TRIM, f"{head} dbms_lob.trim(loc_{letter}, 0);\nEND;"
         for piece in data:
             size = len(piece) // 2 if letter == "b" else len(piece)
             value = f"HEXTORAW('{piece}')" if letter == "b" else quoted(piece)
             yield (
                 LOB_WRITE,
-                f" buf_{letter} := {value}; \n dbms_lob.write(loc_{letter}, {size}, {at}, buf_{letter});\nEND;",
+                f"{head} buf_{letter} := {value}; \n dbms_lob.write(loc_{letter}, {size}, {at}, buf_{letter});\nEND;",
             )
             at += size
 

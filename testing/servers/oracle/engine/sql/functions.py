@@ -73,6 +73,11 @@ def _first(template: str) -> Function:
     return made
 
 
+def _lob_length(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
+    """Characters or bytes."""
+    return _typed(f"length({me.of(nodes[0], scope).sql})::numeric", NUMBER)
+
+
 def _count(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
     if isinstance(nodes[0], exp.Star):
         return _typed("count(*)::numeric", NUMBER)
@@ -291,7 +296,7 @@ FUNCTIONS: dict[str, Function] = {
 PACKAGES: dict[str, Function] = {
     "DBMS_FLASHBACK.GET_SYSTEM_CHANGE_NUMBER": lambda me, *_: _typed(f"{me.session.scn()}::numeric", NUMBER),
     "DBMS_LOB.SUBSTR": _plain("ora.substr({1}, {3}, {2})", TEXT, CLOB, NUMBER),
-    "DBMS_LOB.GETLENGTH": _plain("length({0})::numeric", NUMBER, CLOB),
+    "DBMS_LOB.GETLENGTH": _lob_length,
     "UTL_RAW.CAST_TO_RAW": _plain("convert_to({0}, 'UTF8')", RAW, TEXT),
     "UTL_RAW.CAST_TO_VARCHAR2": _plain("convert_from({0}, 'UTF8')", TEXT, RAW),
 }
