@@ -80,5 +80,5 @@ KIND = SourceKind(
     type_document=_type_document,
     value_options=(ZERO_DATES,),
     proof="Experimental: never run against an Oracle server by us; tested on an emulator of Oracle's documented views.",
-    whole_rows="Enable supplemental logging of all columns of the table, or remove the filter.",
+    whole_rows="Exclude the table's large objects, or remove the filter.",
 )

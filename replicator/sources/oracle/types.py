@@ -110,7 +110,7 @@ def column_of(
     )
 
 
-def value_type(  # noqa: PLR0911 - a case each
+def value_type(  # noqa: C901, PLR0911 - a case each
     definition: Definition, table: TableId, *, zero_dates: str = "null", lobs: bool = False
 ) -> ValueType:
     """The type that holds every value of the column.  lobs: large objects are read.  Raises UnsupportedType."""

@@ -17,7 +17,8 @@ from replicator.verification.oracle.rules import CONVERT, OracleColumn, rule
 from replicator.verification.source import Row, SourceTable, keys_where
 
 DEFAULT_PORT = 1521
-BATCH_ROWS = 2_000
+BATCH_ROWS, LOB_ROWS = 2_000, 50
+LOBS = {"CLOB": "", "NCLOB": "", "BLOB": b""}  # and their empty values, which come as NULL
 CATALOG = TablePair("SYS", "ALL_TABLES", "", "")
 SESSION = "ALTER SESSION SET NLS_NUMERIC_CHARACTERS = '.,' NLS_SORT = BINARY NLS_COMP = BINARY TIME_ZONE = '+00:00'"
 TABLES = (
@@ -91,14 +92,22 @@ class OracleReader:
 
     def read(self, pair: TablePair, table: SourceTable, where: str = "") -> Iterator[list[Row]]:
         """All rows (or those that `where` selects) as of one moment, in batches of canonical cells."""
-        selected = ", ".join(how.select.replace("{}", quote(column.name)) for column, how in table.columns)
+        selected = [how.select.replace("{}", quote(column.name)) for column, how in table.columns]
         converts = [CONVERT[how.convert] for _, how in table.columns]
+        lobs = {at: LOBS[one.column_type] for at, (one, _) in enumerate(table.columns) if one.column_type in LOBS}
+        lengths = [f"DBMS_LOB.GETLENGTH({selected[at]})" for at in lobs]
+        sql = f"SELECT {', '.join(selected + lengths)} FROM {quote(pair.database)}.{quote(pair.table)}{where}"
         with self._connection.cursor() as cursor:
-            cursor.arraysize = BATCH_ROWS
-            cursor.execute(f"SELECT {selected} FROM {quote(pair.database)}.{quote(pair.table)}{where}")
-            while rows := cursor.fetchmany(BATCH_ROWS):
-                columns = zip(*rows, strict=True)
-                yield list(zip(*(one(texts) for one, texts in zip(converts, columns, strict=True)), strict=True))
+            cursor.arraysize = LOB_ROWS if lobs else BATCH_ROWS
+            cursor.execute(sql, fetch_lobs=False)
+            while rows := cursor.fetchmany():
+                columns = list(zip(*rows, strict=True))
+                for (at, empty), sizes in zip(lobs.items(), columns[len(converts) :], strict=True):
+                    columns[at] = tuple(
+                        empty if size == 0 else one for one, size in zip(columns[at], sizes, strict=True)
+                    )
+                pairs = zip(converts, columns[: len(converts)], strict=True)
+                yield list(zip(*(one(texts) for one, texts in pairs), strict=True))
 
     def read_keys(self, pair: TablePair, table: SourceTable, keys: Sequence[Row]) -> Iterator[list[Row]]:
         """The rows that the source holds now under these keys (a few hundred at a time)."""

@@ -44,6 +44,9 @@ def rule(column: OracleColumn, zero_dates: str) -> CellRule | None:
         "BINARY_DOUBLE": CellRule("double", "{}", "double"),
         "RAW": CellRule("binary", "RAWTOHEX({})", "hex", "HEXTORAW({})"),
         "ROWID": CellRule("string", "ROWIDTOCHAR({})"),
+        "CLOB": CellRule("string"),
+        "NCLOB": CellRule("string"),
+        "BLOB": CellRule("binary", convert="bytes"),
         "DATE": moment("TO_CHAR({}, " + SECONDS + ")", 0, zero_dates),
     }
     if kind in plain:
@@ -164,6 +167,7 @@ def months(texts: Texts) -> Cells:
 
 CONVERT: dict[str, Callable[..., Cells]] = {
     "": encoded,
+    "bytes": list,
     "digits": digits,
     "hex": lambda texts: [None if text is None else bytes.fromhex(text) for text in texts],
     "float": floats("f"),

@@ -8,7 +8,7 @@ from testing.workload import tables
 from testing.workload.changes import inserted
 from testing.workload.model import Operation, SchemaDraft
 from testing.workload.oracle.kinds import CHARACTERS, OracleKind
-from testing.workload.oracle.schemas import declared, quoted
+from testing.workload.oracle.schemas import SchemaMaker, declared, quoted
 from testing.workload.rng_literals import plain
 from testing.workload.schemas import ColumnModel, Statements, TableModel
 
@@ -17,9 +17,14 @@ def _altered(table: TableModel, what: str) -> str:
     return f"ALTER TABLE {table.sql} {what}"
 
 
+def _column(draft: SchemaDraft, table: TableModel) -> ColumnModel:
+    assert isinstance(draft.maker, SchemaMaker)
+    return draft.maker.column(keyed=bool(table.key.columns))
+
+
 def _add_column(draft: SchemaDraft, table: TableModel) -> Statements:
     """With a default, existing rows have it at once, and the log shows nothing of them."""
-    column = draft.maker.column()
+    column = _column(draft, table)
     if not column.extra:
         column = replace(column, nullable=True)
     draft.keep(replace(table, columns=(*table.columns, column)))
@@ -71,7 +76,7 @@ def _drop_and_add(draft: SchemaDraft, table: TableModel) -> Statements | None:
     if not columns:
         return None
     gone = draft.pen.choice(columns)
-    new = replace(draft.maker.column(), name=gone.name, nullable=True)
+    new = replace(_column(draft, table), name=gone.name, nullable=True)
     draft.keep(replace(_without(table, gone), columns=(*_without(table, gone).columns, new)))
     name = quoted(gone.name)
     return (_altered(table, f"DROP COLUMN {name}"), _altered(table, f"ADD ({name} {declared(new)})"))
@@ -101,7 +106,7 @@ def _wider(kind: object) -> OracleKind | None:
 
 
 def _change_default(draft: SchemaDraft, table: TableModel) -> Statements | None:
-    column = draft.pen.choice(list(table.plain) or [None])
+    column = draft.pen.choice([one for one in table.plain if one.kind.has_default] or [None])
     if column is None:
         return None
     new = draft.maker.default(column.kind) if draft.pen.chance(0.7) else "NULL"

@@ -26,12 +26,12 @@ def sessions(pen: Pen, writers: tuple[int, int]) -> tuple[OracleSession, ...]:
 
 
 def refused(draft: SchemaDraft) -> Statements:
-    """A table that a replicator must refuse, alone: with a large object, or of a user's type."""
+    """A table that a replicator must refuse, alone: with a LONG."""
     draft.used["refused table"] += 1
     name = draft.maker.name("refused", odd=0)
     columns = (
         ColumnModel("ID", OracleKind("NUMBER", 9, 0), nullable=False, number="plain"),
-        ColumnModel("C", OracleKind("CLOB", 20)),
+        ColumnModel("C", OracleKind("LONG")),
     )
     table = replace(draft.maker.model(name, columns, KeyModel("int", ("ID",))), fixed=True, refused=True)
     draft.keep(table)

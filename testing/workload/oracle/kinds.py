@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from testing.workload import kinds
 from testing.workload.rng_literals import Pen, plain, spells
 
+LOBS = ("CLOB", "NCLOB", "BLOB")
 CHARACTERS = ("VARCHAR2", "NVARCHAR2", "CHAR", "NCHAR")
 TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP WITH LOCAL TIME ZONE")
 ZONES = ("+00:00", "-03:30", "+14:00", "-12:00", "+05:45")
@@ -36,7 +37,7 @@ class OracleKind(kinds.ValueKind):
 
     @property
     def has_default(self) -> bool:
-        return True
+        return self.name not in LOBS
 
     @property
     def is_simple(self) -> bool:
@@ -68,6 +69,8 @@ class OracleKind(kinds.ValueKind):
         return _VALUES[self.name](pen, self)
 
     def repeated(self, pen: Pen) -> str:
+        if self.name in LOBS:
+            return "HEXTORAW('5a')" if self.name == "BLOB" else "N'same'" if self.name == "NCLOB" else "'same'"
         return "'same'" if (self.size or 0) > 1000 else self.value(pen)  # noqa: PLR2004
 
 
@@ -114,6 +117,24 @@ def _text(pen: Pen, kind: OracleKind) -> str:
     return ("N" if national else "") + plain(words)
 
 
+def _lob(pen: Pen, kind: OracleKind) -> str:
+    """A literal has 4,000 bytes at most, a large object more; an empty one is not NULL."""
+    if pen.chance(0.15):
+        return "EMPTY_BLOB()" if kind.name == "BLOB" else "EMPTY_CLOB()"
+    if kind.name == "BLOB":
+        return f"HEXTORAW('{pen.randbytes(pen.choice((1, 30, 1500))).hex()}')"
+    words = _text(pen, OracleKind("NVARCHAR2" if kind.name == "NCLOB" else "VARCHAR2", 100, by_char=True))
+    if not pen.chance(0.2):
+        return words
+    make = "TO_NCLOB" if kind.name == "NCLOB" else "TO_CLOB"
+    return f"{make}(RPAD({words}, 900, {words})) || {make}(RPAD({words}, {pen.randint(1, 900)}, {words}))"
+
+
+def _long(pen: Pen, kind: OracleKind) -> str:
+    del kind
+    return plain(f"long {pen.randint(1, 99)}")
+
+
 def _raw(pen: Pen, kind: OracleKind) -> str:
     return f"HEXTORAW('{pen.randbytes(pen.randint(1, kind.size or 1)).hex()}')"
 
@@ -155,13 +176,20 @@ _VALUES: dict[str, Callable[[Pen, OracleKind], str]] = {
     "NUMBER": _number, "FLOAT": _float, "BINARY_FLOAT": _binary, "BINARY_DOUBLE": _binary, "VARCHAR2": _text,
     "NVARCHAR2": _text, "CHAR": _text, "NCHAR": _text, "RAW": _raw, "DATE": _date,
     **dict.fromkeys(TIMES[1:], _moment), "INTERVAL YEAR TO MONTH": _months, "INTERVAL DAY TO SECOND": _seconds,
-    "CLOB": _text,
+    **dict.fromkeys(LOBS, _lob), "LONG": _long,
 }  # fmt: skip
 
 
 def any_kind(pen: Pen) -> OracleKind:
-    """Any that a replicator follows."""
+    """Any that a replicator follows; large objects in tables with a key only."""
     return KINDS[pen.choice((*KINDS, "NUMBER", "NUMBER", "VARCHAR2", "VARCHAR2", "DATE"))](pen)
+
+
+def any_but_lobs(pen: Pen) -> OracleKind:
+    """Any that a replicator follows in a table without key."""
+    while (found := any_kind(pen)).name in LOBS:
+        pass
+    return found
 
 
 def _any_number(pen: Pen) -> OracleKind:
@@ -187,5 +215,5 @@ KINDS: dict[str, Callable[[Pen], OracleKind]] = {
         name: lambda pen, name=name: OracleKind(name, None, pen.choice((0, 3, 6, 6, 9)))  # type: ignore[misc]
         for name in TIMES[1:]
     },
-    **{name: lambda _, name=name: OracleKind(name) for name in ("DATE", "BINARY_FLOAT", "BINARY_DOUBLE")},  # type: ignore[misc]
+    **{name: lambda _, name=name: OracleKind(name) for name in ("DATE", "BINARY_FLOAT", "BINARY_DOUBLE", *LOBS)},  # type: ignore[misc]
 }

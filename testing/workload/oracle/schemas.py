@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from testing.workload import kinds, schemas
 from testing.workload.keys import KeyModel
 from testing.workload.oracle.keys import numbered
-from testing.workload.oracle.kinds import OracleKind, any_kind
+from testing.workload.oracle.kinds import OracleKind, any_but_lobs, any_kind
 from testing.workload.schemas import ColumnModel, Statements
 
 # A double quote stands in no name (SQL Language Reference, "Database Object Naming Rules").
@@ -79,9 +79,9 @@ class SchemaMaker(schemas.SchemaMaker):
     def kind(self) -> OracleKind:
         return any_kind(self.pen)
 
-    def column(self) -> ColumnModel:
-        pen, kind = self.pen, self.kind()
-        default = f"DEFAULT {kind.value(pen)}" if pen.chance(0.25) else ""
+    def column(self, *, keyed: bool = True) -> ColumnModel:
+        pen, kind = self.pen, self.kind() if keyed else any_but_lobs(self.pen)
+        default = f"DEFAULT {kind.value(pen)}" if kind.has_default and pen.chance(0.25) else ""
         return ColumnModel(self.name("c", odd=0.2), kind, pen.chance(0.75), extra=default)
 
     def default(self, kind: kinds.ValueKind) -> str:
@@ -99,7 +99,7 @@ class SchemaMaker(schemas.SchemaMaker):
 
     def table(self, key: KeyModel, key_columns: tuple[ColumnModel, ...], *, most: int = 8) -> TableModel:
         pen = self.pen
-        columns = [*key_columns, *(self.column() for _ in range(pen.randint(2, most)))]
+        columns = [*key_columns, *(self.column(keyed=bool(key.columns)) for _ in range(pen.randint(2, most)))]
         if not key.columns:  # something to find rows by, and rows that are equal
             number = ColumnModel(self.name("v"), OracleKind("NUMBER", 9, 0), number="few")
             columns = [number, *columns[: pen.randint(1, 4)]]

@@ -108,4 +108,4 @@ class Oracle(SourceUnderTest):
 
     def address(self, name: str, port: int) -> dict[str, Any]:
         del name
-        return {**self.server.address, "port": port, "tls": self.tls_off}
+        return {**self.server.address, "port": port, "tls": self.tls_off, "lob_columns": "reselect"}

@@ -1,7 +1,8 @@
 """Large objects, which the log has in parts: read again from the table as of each commit.
 
 https://docs.oracle.com/en/database/oracle/oracle-database/19/refrn/V-LOGMNR_CONTENTS.html (OPERATION:
-SELECT_LOB_LOCATOR, LOB_WRITE, LOB_TRIM) and .../19/adfns/flashback.html ("Using Oracle Flashback Query (SELECT AS OF)").
+SELECT_LOB_LOCATOR, LOB_WRITE, LOB_TRIM) and
+https://docs.oracle.com/en/database/oracle/oracle-database/19/adfns/flashback.html ("Using Oracle Flashback Query").
 The emulator logs the rows of a table in four forms, by turns (`testing.servers.oracle.engine.log.statements.Form`).
 """
 
@@ -91,7 +92,7 @@ def test_a_transaction_has_the_values_of_its_commit_wherever_its_rows_went(place
     )  # fmt: skip
     final = {}
     for operation, number, _, text, _, left_out in told(place.read(start)):
-        assert "never" != text
+        assert text != "never"
         if operation == "DELETE":
             final.pop(number, None)
         elif "c" not in left_out:
@@ -126,7 +127,9 @@ def test_more_than_a_batch_comes_in_parts(place: OraclePlace) -> None:
     finally:
         reader.close()
     assert len(found) > 1
-    assert [text for m in found for text in m.data.column("c").to_pylist()] == [f"{n}".ljust(3000, "x") for n in range(1, 7)]
+    assert [text for m in found for text in m.data.column("c").to_pylist()] == [
+        f"{n}".ljust(3000, "x") for n in range(1, 7)
+    ]
     snapshot = place.source.snapshot_reader(REPLICATOR, options)
     chunk = snapshot.read_chunk(place.table("t"), KeyRange())
     batches = list(chunk.batches)

@@ -92,7 +92,8 @@ def test_of_what_is_written_to_large_objects_the_place_stays(transactions: OpenT
     """Names and texts have any characters; a piece of a LOB_WRITE says nothing by itself."""
     found = """from "SHOP"."T" where "a;b" = 'for update;' and "C" IS NULL"""
     head = f'DECLARE \\n loc_c CLOB; \\nBEGIN\\n select "X" into loc_c {found} for update;'
-    rows = ((1, 7, 10, " buf_c := 'into x from \"A\".\"B\" where'; ", False), (2, 7, 3, "a", False), (3, 7, 9, head, False),
+    piece = ' buf_c := \'into x from "A"."B" where\'; '
+    rows = ((1, 7, 10, piece, False), (2, 7, 3, "a", False), (3, 7, 9, head, False),
             (4, 7, 10, f"{head} buf_c := 'x';", False), (5, 7, 11, " dbms_lob.trim(loc_c, 0);", True))  # fmt: skip
     told(transactions, *rows)
     assert told(transactions, (9, 7, COMMIT, "", False)) == [(9, 7, "3 a"), (9, 7, found)]

@@ -346,15 +346,9 @@ def split_redo(data, bounds, names, name_bounds, places, sizes, kinds, found):  
             at = _after_table(data, at, end) if at >= 0 else at
             if at >= 0:
                 what = _insert(data, at, end, row, names, name_bounds, order, places, sizes, kinds)
-        elif first == 100:
-            at = _after_word(data, begin, end, _DELETE)
+        elif first == 100 or first == 102:  # or where a large object's row lies: `redo_frame`
+            at = _after_word(data, begin, end, _DELETE) if first == 100 else begin
             at = _after_word(data, at, end, _FROM) if at >= 0 else at
-            at = _after_table(data, at, end) if at >= 0 else at
-            at = _after_word(data, at, end, _WHERE) if at >= 0 else at
-            if at >= 0:
-                at, what = _assignments(data, at, end, row, names, name_bounds, columns, places, sizes, kinds, True)
-        elif first == 102:  # where a large object's row lies: `redo_frame`
-            at = _after_word(data, begin, end, _FROM)
             at = _after_table(data, at, end) if at >= 0 else at
             at = _after_word(data, at, end, _WHERE) if at >= 0 else at
             if at >= 0:

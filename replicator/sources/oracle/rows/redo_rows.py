@@ -18,8 +18,8 @@ from replicator.sources.oracle.rows.columns import Bytes, Cells, ColumnArrays, M
 from replicator.sources.oracle.rows.redo_kernel import ABSENT, NULL, UNKNOWN_COLUMN, WHOLE, split_redo
 from replicator.sources.oracle.rows.value_kernel import texts
 from replicator.sources.oracle.types import Form, ValueType
-from replicator.sources.shared.undecodable_rows import bisect_undecodable, undecodable_row
 from replicator.sources.shared.unchanged_places import unchanged_places
+from replicator.sources.shared.undecodable_rows import bisect_undecodable, undecodable_row
 
 INSERT, DELETE, UPDATE, LOCATED = 1, 2, 3, 9  # V$LOGMNR_CONTENTS.OPERATION_CODE; the last: of a large object
 _OPERATIONS = pa.array(["", Operation.INSERT.value, Operation.DELETE.value, *[Operation.UPDATE.value] * 7])

@@ -193,15 +193,17 @@ def _by_scn(wanted: Sequence[_Wanted]) -> Iterator[tuple[int, list[_Wanted]]]:
 def _without_repetition(
     changes: pa.RecordBatch, wanted: list[_Wanted], located: frozenset[int]
 ) -> tuple[pa.RecordBatch, list[_Wanted]]:
-    """Rows that only say whose large object was written go where another change of the transaction has the row, or where
-    there is none at the commit.
+    """Rows that only say whose large object was written go where another change of the transaction has the row, or
+    where there is none at the commit.
     """
     sequence = changes.column(SEQUENCE).to_pylist()
     said = {(one.key, one.first) for one in wanted if sequence[one.row] not in located}
-    drop = {
-        one.row for one in wanted
-        if sequence[one.row] in located and (not one.found or (one.key, one.first) in said)
-    }  # fmt: skip
+    drop: set[int] = set()
+    for one in wanted:
+        if sequence[one.row] in located:
+            if not one.found or (one.key, one.first) in said:
+                drop.add(one.row)
+            said.add((one.key, one.first))
     if not drop:
         return changes, wanted
     keep = np.ones(changes.num_rows, np.bool_)

@@ -168,7 +168,9 @@ class TransactionAssembler:
         for place, rows in targets.items():
             if rows is None:
                 continue
-            mine = slice(None) if len(present) == 1 and wanted.all() else np.flatnonzero((part.tables == place) & wanted)
+            mine = (
+                slice(None) if len(present) == 1 and wanted.all() else np.flatnonzero((part.tables == place) & wanted)
+            )
             if not isinstance(mine, slice) and not len(mine):
                 continue
             before = rows.bytes
