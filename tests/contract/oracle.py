@@ -21,7 +21,7 @@ _TYPES = (
     (r"\b(?:numeric|decimal)\(", "NUMBER("),
     (r"\bvarchar\(", "VARCHAR2("),
     (r"\bdouble precision\b", "BINARY_DOUBLE"),
-    (r"\btext\b", "VARCHAR2(4000)"),
+    (r"\btext\b", "CLOB"),
     (r"\bboolean\b", "NUMBER(1)"),
     (r"\bTRUE\b", "1"),
     (r"\bFALSE\b", "0"),
@@ -64,7 +64,7 @@ class OraclePlace(Place):
     wrong = ({"password": "s3cret!"}, {"port": 1})
     decodes_the_past = False
     many = 20_000  # several of LogMiner's frames; the emulator is no fast server
-    settings: ClassVar[Mapping[str, str]] = {}
+    settings: ClassVar[Mapping[str, str]] = {"lob_columns": "reselect"}
 
     @classmethod
     def opened(cls, request: pytest.FixtureRequest) -> Self:
@@ -121,4 +121,4 @@ class OraclePlace(Place):
 class OracleKeptPlace(OraclePlace):
     """Tidemark keeps the rows of open transactions, and LogMiner does not."""
 
-    settings: ClassVar[Mapping[str, str]] = {"committed": "tidemark"}
+    settings: ClassVar[Mapping[str, str]] = {**OraclePlace.settings, "committed": "tidemark"}

@@ -8,8 +8,8 @@ The emulator logs the rows of a table in four forms, by turns (`testing.servers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -21,21 +21,11 @@ from tests.contract.oracle import OracleKeptPlace, OraclePlace
 from tests.contract.place import REPLICATOR
 
 pytestmark = pytest.mark.integration
-LOBS = {"lob_columns": "reselect"}
 TABLE = "CREATE TABLE @.t (id int PRIMARY KEY, v varchar(20), c CLOB, b BLOB)"
-LONG = "é" * 2_500  # more than a statement has
 UNTOLD = ["c", "b"]
 
 
-class LobPlace(OraclePlace):
-    settings: ClassVar[Mapping[str, str]] = LOBS
-
-
-class KeptLobPlace(OracleKeptPlace):
-    settings: ClassVar[Mapping[str, str]] = {**LOBS, **OracleKeptPlace.settings}
-
-
-@pytest.fixture(params=[LobPlace, KeptLobPlace])
+@pytest.fixture(params=[OraclePlace, OracleKeptPlace])
 def place(request: pytest.FixtureRequest) -> Iterator[OraclePlace]:
     opened = request.param.opened(request)
     opened.run(TABLE)

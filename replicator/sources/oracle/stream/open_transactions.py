@@ -18,7 +18,8 @@ from typing import IO
 
 import numpy as np
 
-from replicator.sources.oracle.stream.redo_frame import COMMIT, LOBS, LOCATED, ROLLBACK, START, Names, RedoFrame
+from replicator.sources.oracle.rows.redo_rows import LOCATED
+from replicator.sources.oracle.stream.redo_frame import COMMIT, LOBS, ROLLBACK, START, Names, RedoFrame
 
 _UNKNOWN_SEQUENCE = 0xFFFFFFFF  # of a transaction that began before the range that is mined: slot and segment hold
 _ENDS = (START, COMMIT, ROLLBACK)

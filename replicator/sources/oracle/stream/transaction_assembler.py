@@ -31,11 +31,11 @@ from replicator.model.schema import Column, TableSchema
 from replicator.model.table_set import TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.oracle.offset import ScnOffset
-from replicator.sources.oracle.rows.redo_rows import RedoRun, TableLayout, TableRows
+from replicator.sources.oracle.rows.redo_rows import LOCATED, RedoRun, TableLayout, TableRows
 from replicator.sources.oracle.stream.ddl_applier import DdlEffects
 from replicator.sources.oracle.stream.large_objects import LargeObjects
 from replicator.sources.oracle.stream.mining_session import UNKNOWN
-from replicator.sources.oracle.stream.redo_frame import DDL, LOBS, LOCATED, MISSING, UNSUPPORTED, RedoFrame
+from replicator.sources.oracle.stream.redo_frame import DDL, LOBS, MISSING, UNSUPPORTED, RedoFrame
 from replicator.sources.oracle.stream.table_registry import Describe, LogTables
 from replicator.sources.oracle.types import Definition, value_type
 from replicator.sources.oracle.watermark import WatermarkTable
