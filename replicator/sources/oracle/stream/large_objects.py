@@ -62,8 +62,8 @@ class LargeObjects:
         """The changes with their large objects, in parts where these are many.
 
         located: ordinals of rows that say no more than whose large object was written.  upto: the SCN up to which all
-        changes of the table are among these or before.  TableNotRead and TableDisappeared where the table has the rows
-        of these SCNs no more, or never had them; ValueDoesNotFit.
+        changes of the table are among these or before.  TableNotRead where the table has the rows of these SCNs no
+        more, or never had them; ValueDoesNotFit.
         """
         wanted = _wanted(changes, described, upto)
         if not wanted:

@@ -16,7 +16,14 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from replicator.errors import SourceReplaced, SourceUnreachable, TableError, TableNotRead, TidemarkError
+from replicator.errors import (
+    SourcePermissionDenied,
+    SourceReplaced,
+    SourceUnreachable,
+    TableError,
+    TableNotRead,
+    TidemarkError,
+)
 from replicator.model.change import Heartbeat, LogMessage
 from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
@@ -208,10 +215,14 @@ class LogMinerReader(LogReader):
         return OracleCatalog(connection, lobs=self._config.lobs, zero_dates=dates, left_out=self._tables)
 
     def _selected(self, sql: str, table: TableId) -> pa.Table:
+        """What the server has against it is said where the table is read again, then."""
         assert self._control is not None
-        with translated(table):
-            found = self._control.fetch_df_batches(sql, size=ARRAY_ROWS, fetch_decimals=True)
-            return pa.concat_tables([pa.table(one) for one in found], promote_options="permissive")
+        try:
+            with translated(table):
+                found = self._control.fetch_df_batches(sql, size=ARRAY_ROWS, fetch_decimals=True)
+                return pa.concat_tables([pa.table(one) for one in found], promote_options="permissive")
+        except (TableError, SourcePermissionDenied) as error:
+            raise TableNotRead(error.message, remedy=error.remedy, table=str(table)) from None
 
     def _misplaced(self, assembler: TransactionAssembler) -> set[TableId]:
         """Tables of the selection that are not known, or by another's number.

@@ -11,7 +11,6 @@ from replicator.errors import (
     EventUndecodable,
     RowImageIncomplete,
     SourceError,
-    TableDisappeared,
     TableError,
     TableNotRead,
 )
@@ -245,7 +244,7 @@ class TransactionAssembler:
             except TableError as error:
                 if rows.last_scn <= self.registry.lost.get(table, -1):
                     continue
-                gone = isinstance(error, TableNotRead | TableDisappeared)  # by whoever reads large objects
+                gone = isinstance(error, TableNotRead)  # by whoever reads large objects
                 undecodable = isinstance(error, EventUndecodable | RowImageIncomplete)
                 drifted = (gone or undecodable) and self.registry.changed_since(rows)
                 again += [table] * drifted
