@@ -17,7 +17,7 @@ from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 
 def certificate() -> tuple[str, str]:
-    """PEM texts of a new certificate for 127.0.0.1 that vouches for itself, and of its key."""
+    """PEM texts of a new certificate for 127.0.0.1 and localhost that vouches for itself, and of its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"tests {uuid.uuid4()}")])
     now = dt.datetime.now(dt.UTC)
@@ -25,7 +25,10 @@ def certificate() -> tuple[str, str]:
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(1))
         .not_valid_after(now + dt.timedelta(1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1")), x509.DNSName("localhost")]),
+            critical=False,
+        )
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )

@@ -201,8 +201,11 @@ def tidemark_error(error: BaseException, where: str | TableId) -> TidemarkError:
 
 
 def _first(lines: list[str]) -> str:
-    """`ORA-00942: table or view does not exist` → `table or view does not exist (error 942)`: conditions know that."""
-    line = lines[0] if lines else ""
+    """`ORA-00942: table or view does not exist` → `table or view does not exist (error 942)`: conditions know that.
+
+    Why there is no connection (DPY-6005) is said in the next line: a refusal, a wrong certificate.
+    """
+    line = (lines[1:] if len(lines) > 1 and "DPY-6005" in lines[0] else lines or [""])[0]
     found = _CODE.match(line)
     return f"{line[found.end() :].lstrip(': ')} (error {int(found[1])})" if found else line
 

@@ -34,6 +34,7 @@ FORMATS = {
 DEFINITIONS = ("CREATE", "ALTER", "DROP", "TRUNCATE", "RENAME", "COMMENT", "GRANT", "REVOKE", "PURGE", "ANALYZE")
 KINDS = {1700: "NUMBER", 20: "NUMBER", 23: "NUMBER", 700: "BINARY_FLOAT", 701: "BINARY_DOUBLE", 17: "RAW", 1114: "DATE"}
 TRIES = 5
+ROOT, PLUGGABLE = "CDB$ROOT", "ORCL"  # containers
 _COMMENT = re.compile(r"^(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)+", re.DOTALL)
 
 
@@ -44,6 +45,7 @@ class Session:
         self, database: Database, user: User, service: str, time_zone: str, number: int, program: str = ""
     ) -> None:
         self.database, self.service, self.number, self._program = database, service, number, program
+        self.container = ROOT if service != PLUGGABLE else PLUGGABLE
         self.user, self.schema, self.time_zone = user.name, user.name, time_zone
         self.nls = {**FORMATS, "NLS_NUMERIC_CHARACTERS": ".,"}
         self.miner = LogMiner(self)
@@ -62,6 +64,16 @@ class Session:
         if found is None:
             raise OracleError(1012)
         return found
+
+    @property
+    def in_root(self) -> bool:
+        """Of a container database, where there are no tables of users."""
+        return self.service != PLUGGABLE and self.container == ROOT
+
+    @property
+    def in_pluggable(self) -> bool:
+        """Of a container database, where LogMiner is not to be had before 21c."""
+        return self.service != PLUGGABLE and self.container != ROOT
 
     @property
     def in_transaction(self) -> bool:
@@ -83,7 +95,7 @@ class Session:
         """Of SYS_CONTEXT('USERENV', name)."""
         return {
             "CURRENT_SCHEMA": self.schema, "SESSION_USER": self.user, "CURRENT_USER": self.user, "CON_ID": "0",
-            "SID": str(self.number), "SESSIONID": str(self.number), "CON_NAME": self.service, "DB_NAME": "ORCL",
+            "SID": str(self.number), "SESSIONID": str(self.number), "CON_NAME": self.container, "DB_NAME": "ORCL",
             "SERVICE_NAME": self.service,
         }.get(name)  # fmt: skip
 
@@ -326,8 +338,9 @@ class Session:
             elif name == "ISOLATION_LEVEL":
                 self._isolation = "ISOLATION LEVEL REPEATABLE READ" if value == "SERIALIZABLE" else ""
             elif name == "CONTAINER":
-                if value not in ("CDB$ROOT", self.service.upper()):
+                if value not in (ROOT, PLUGGABLE):
                     raise OracleError(65011, value)
+                self.container = value
             elif name not in ("NLS_LANGUAGE", "NLS_TERRITORY", "NLS_SORT", "NLS_COMP", "DDL_LOCK_TIMEOUT", "SQL_TRACE"):
                 raise OracleError(2248)
 

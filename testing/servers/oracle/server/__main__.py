@@ -1,4 +1,4 @@
-"""`python -m testing.servers.oracle.server PORT FOLDER LOG_BYTES`; DSN and password come from the environment."""
+"""`python -m testing.servers.oracle.server PORT TLS_PORT FOLDER LOG_BYTES`; the environment has DSN and password."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import itertools
 import os
 import signal
 import socket
+import ssl
 import sys
 import threading
 import traceback
@@ -17,7 +18,7 @@ from testing.servers.oracle.engine.catalog import User
 from testing.servers.oracle.engine.database import Database
 from testing.servers.oracle.engine.errors import OracleError
 from testing.servers.oracle.engine.session import Session
-from testing.servers.oracle.server.embedded import DSN, PASSWORD, SERVICE
+from testing.servers.oracle.server.embedded import DSN, PASSWORD, ROOT_SERVICE, SERVICE, TLS
 from testing.servers.oracle.wire import handshake
 from testing.servers.oracle.wire.calls import Calls
 from testing.servers.oracle.wire.packets import DATA, Channel, Gone, Writer
@@ -31,7 +32,7 @@ def serve(database: Database, client: socket.socket) -> None:
     channel = Channel(client)
     number = next(CONNECTIONS)
     with client, suppress(Gone):
-        service = handshake.accept(channel, {SERVICE.lower(): SERVICE})
+        service = handshake.accept(channel, {one.lower(): one for one in (SERVICE, ROOT_SERVICE)})
         facts = {
             "AUTH_SESSION_ID": str(number), "AUTH_SERIAL_NUM": "1", "AUTH_SC_DBUNIQUE_NAME": "ORCL",
             "AUTH_SC_REAL_DBUNIQUE_NAME": "ORCL", "AUTH_SC_SERVICE_NAME": service, "AUTH_INSTANCENAME": "orcl",
@@ -67,10 +68,25 @@ def refusal(error: OracleError) -> Writer:
     return answer.sized(error.message.encode())
 
 
-def main(port: int, folder: Path, log_bytes: int) -> None:
+def _secured(database: Database, client: socket.socket, context: ssl.SSLContext) -> None:
+    with client, suppress(OSError):
+        serve(database, context.wrap_socket(client, server_side=True))
+
+
+def _listen_in_tls(database: Database, port: int, context: ssl.SSLContext) -> None:
+    with socket.create_server((LOOPBACK, port)) as listener:
+        while True:
+            client, _ = listener.accept()
+            threading.Thread(target=_secured, args=(database, client, context), daemon=True).start()
+
+
+def main(port: int, tls_port: int, folder: Path, log_bytes: int) -> None:
     faulthandler.register(signal.SIGUSR1)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # as a power cut: what is written is written
     database = Database(folder, os.environ[DSN], os.environ[PASSWORD], log_bytes)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder.parent / TLS)
+    threading.Thread(target=_listen_in_tls, args=(database, tls_port, context), daemon=True).start()
     with socket.create_server((LOOPBACK, port), backlog=100) as listener:
         while True:
             client, _ = listener.accept()
@@ -78,4 +94,4 @@ def main(port: int, folder: Path, log_bytes: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
+    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from testing.servers.oracle.engine.log.redo import RESETLOGS
+from testing.servers.tls import certificate
 from webapp.embedded.ports import LOOPBACK, free_port, wait_for_port
 from webapp.embedded.postgres_family import reachable
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
@@ -16,13 +17,18 @@ from webapp.embedded.processes import Child, ServerFailed, claim, open_files, st
 
 ROOT = Path(__file__).parents[4]
 START_SECONDS = 60.0
-SERVICE, USER = "ORCL", "SYSTEM"
+SERVICE, ROOT_SERVICE, USER = "ORCL", "CDB", "SYSTEM"
+TLS = "tls.pem"  # key and certificate, in the data folder
 DSN, PASSWORD = "ORACLE_EMULATOR_DSN", "ORACLE_EMULATOR_PASSWORD"
 LOG_BYTES = 50 << 20
 
 
 class EmbeddedOracle:
-    """One server on loopback, with its data in `folder`/data.  Its administrator is `user`, its service `service`."""
+    """One server on loopback, with its data in `folder`/data.  Its administrator is `user`, its service `service`.
+
+    By the service ROOT_SERVICE it is a container database whose pluggable database is SERVICE; on `tls_port` it speaks
+    TLS, with a certificate that vouches for itself: `ca`.
+    """
 
     service = SERVICE
 
@@ -30,6 +36,7 @@ class EmbeddedOracle:
         """log_bytes: at which size a redo log is switched."""
         self.folder = reachable(folder.resolve())  # Postgres' data lies in it, too
         self.host, self.port = LOOPBACK, port or free_port()
+        self.tls_port, (self.ca, self._key) = free_port(), certificate()
         self.user, self.password = USER, "tidemark"
         self.log_bytes = log_bytes
         self.postgres = EmbeddedPostgresSource(self.folder / "data" / "postgres", durable=False)
@@ -64,13 +71,16 @@ class EmbeddedOracle:
         """Of Postgres too; ServerFailed with the log's end where it does not come up."""
         with open_files():  # Postgres' user walks through it
             (self.folder / "data").mkdir(parents=True, exist_ok=True)
+            (self.folder / "data" / TLS).write_text(self._key + self.ca)
         if not self.postgres.running:
             self.postgres.start()
         claim(self.port)
+        claim(self.tls_port)
         behind = self.postgres
         dsn = f"host={behind.host} port={behind.port} user={behind.user} password={behind.password}"
         command = [
-            sys.executable, "-m", "testing.servers.oracle.server", str(self.port), str(self.redo), str(self.log_bytes),
+            sys.executable, "-m", "testing.servers.oracle.server", str(self.port), str(self.tls_port), str(self.redo),
+            str(self.log_bytes),
         ]  # fmt: skip
         environment = {**os.environ, DSN: dsn, PASSWORD: self.password}
         self._child = start("oracle", command, self.folder / "oracle.log", cwd=ROOT, environment=environment)

@@ -55,7 +55,9 @@ class LogMiner:
         self._options = 0
 
     def add(self, name: str, option: object) -> None:
-        """ORA-01284 where it cannot be opened, ORA-01289 where it is there already."""
+        """ORA-01284 where it cannot be opened, 01289 where it is there already, 65040 in a pluggable database."""
+        if self._session.in_pluggable:
+            raise OracleError(65040)
         if option == NEW:
             self.files.clear()
             self._range = None

@@ -278,7 +278,8 @@ class Queries:
         return self._named_source(node, owner, name, Relation(alias, shown, {}), scope)
 
     def _named_source(self, node: exp.Table, owner: str, name: str, made: Relation, scope: Scope) -> str:
-        table = self._catalog.tables.get((owner or self._session.schema, name))
+        named = (owner or self._session.schema, name)
+        table = None if self._session.in_root else self._catalog.tables.get(named)
         if table is None:
             if owner in ("", "SYS") and name == "DUAL":
                 scope.relations.append(Relation(made.alias, made.name, {"DUMMY": ("dummy", Kind("VARCHAR2", 1))}))

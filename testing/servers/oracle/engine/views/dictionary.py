@@ -21,7 +21,8 @@ ADMINISTRATORS_HAVE = (
 
 def _tables(session: Session, prefix: str) -> Iterator[Table]:
     for table in session.database.catalog.tables.values():
-        if prefix == "DBA_" or session.database.catalog.sees(session.account, table):
+        listed = prefix == "DBA_" or session.database.catalog.sees(session.account, table)
+        if listed and not session.in_root:
             yield table
 
 
