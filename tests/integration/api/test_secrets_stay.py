@@ -33,7 +33,7 @@ SHARED = ("routing", "computed_columns")
 HARMLESS = {
     "mysql": {"server_id", "watermark_database", "connect_timeout"},
     "postgres": {"publication", "slot", "retention_limit_mb", "event_trigger", "connect_timeout"},
-    "oracle": {"committed", "logs", "connect_timeout"},
+    "oracle": {"committed", "logs", "lob_columns", "connect_timeout"},
     "sqlserver": {"capture", "watermark_schema", "chunk_reads", "connect_timeout"},
     "to iceberg": {
         "namespace_prefix",
