@@ -21,12 +21,14 @@ import pyarrow as pa
 from replicator.errors import TableNotRead
 from replicator.model.change import Operation
 from replicator.model.identifiers import TableId
-from replicator.model.schema import BEFORE, OFFSET, OPERATION, SEQUENCE, UNCHANGED
+from replicator.model.schema import BEFORE, OFFSET, OPERATION, SEQUENCE, UNCHANGED, TableSchema
 from replicator.sources.base import KeyRange
 from replicator.sources.oracle.catalog.key_range_sql import OracleKeyRanges
 from replicator.sources.oracle.catalog.selected_columns import SelectedColumns, lob_bytes, require_fit
 from replicator.sources.oracle.catalog.table_description import TableDescription
 from replicator.sources.oracle.dialect import quoted
+from replicator.sources.oracle.rows.redo_rows import TableLayout
+from replicator.sources.oracle.types import Form
 
 KEYS = 200  # in one query
 Key = tuple[Any, ...]
@@ -57,23 +59,31 @@ class LargeObjects:
         self._select, self._most = select, most
 
     def filled(
-        self, changes: pa.RecordBatch, described: TableDescription, located: frozenset[int], upto: int
-    ) -> list[pa.RecordBatch]:
+        self, changes: pa.RecordBatch, layout: TableLayout, described: TableDescription, located: frozenset[int],
+        upto: int,
+    ) -> list[pa.RecordBatch]:  # fmt: skip
         """The changes with their large objects, in parts where these are many.
 
+        layout: what the changes were read by; described: the table as the catalog has it, which may be further on.
         located: ordinals of rows that say no more than whose large object was written.  upto: the SCN up to which all
         changes of the table are among these or before.  TableNotRead where the table has the rows of these SCNs no
         more, or never had them; ValueDoesNotFit.
         """
-        wanted = _wanted(changes, described, upto)
+        lobs = [
+            name for name, kind in zip(layout.schema.names, layout.value_types, strict=True) if kind.form is Form.LOB
+        ]
+        wanted = _wanted(changes, layout.schema, layout.schema.names.index(lobs[0]), upto)
         if not wanted:
             return [changes]
+        if layout.schema.key != described.schema.key:
+            message = f"{described.schema.table} has another key by now."
+            raise TableNotRead(message, table=str(described.schema.table))
         _choose_scns(wanted)
         for scn, some in _by_scn(wanted):
             self._measure(scn, some, described)
         changes, wanted = _without_repetition(changes, wanted, located)
         _check(wanted, described.schema.table, complete=upto)
-        return self._parts(changes, wanted, described)
+        return self._parts(changes, wanted, described, lobs)
 
     def _measure(self, scn: int, wanted: Sequence[_Wanted], described: TableDescription) -> None:
         """Which have a row then, and the bytes of its large objects."""
@@ -104,7 +114,7 @@ class LargeObjects:
                 yield found, _keys(found, schema.key)
 
     def _parts(
-        self, changes: pa.RecordBatch, wanted: Sequence[_Wanted], described: TableDescription
+        self, changes: pa.RecordBatch, wanted: Sequence[_Wanted], described: TableDescription, lobs: Sequence[str]
     ) -> list[pa.RecordBatch]:
         parts: list[list[_Wanted]] = [[]]
         size = 0
@@ -116,22 +126,22 @@ class LargeObjects:
             size += one.size
         bounds = [0, *(part[0].row for part in parts[1:]), changes.num_rows]
         made = (
-            self._with_values(changes.slice(begin, end - begin), begin, part, described)
+            self._with_values(changes.slice(begin, end - begin), begin, part, described, lobs)
             for (begin, end), part in zip(pairwise(bounds), parts, strict=True)
         )
         return list(made) if len(parts) == 1 else _in_a_file(made, changes.schema)
 
     def _with_values(
-        self, changes: pa.RecordBatch, begin: int, wanted: Sequence[_Wanted], described: TableDescription
-    ) -> pa.RecordBatch:
-        names = described.lobs
+        self, changes: pa.RecordBatch, begin: int, wanted: Sequence[_Wanted], described: TableDescription,
+        lobs: Sequence[str],
+    ) -> pa.RecordBatch:  # fmt: skip
         pools: list[pa.Table] = []
         places = np.full(changes.num_rows, -1, np.int64)
         count = 0
         for scn, some in _by_scn([one for one in wanted if one.found]):
             where: dict[Key, int] = {}
-            for rows, keys in self._rows(scn, some, described, (*described.schema.key, *names)):
-                pools.append(rows.select(names))
+            for rows, keys in self._rows(scn, some, described, (*described.schema.key, *lobs)):
+                pools.append(rows.select(lobs))
                 where |= {key: count + place for place, key in enumerate(keys)}
                 count += rows.num_rows
             for one in some:
@@ -139,17 +149,15 @@ class LargeObjects:
         if not pools:
             return changes
         pool, taken = pa.concat_tables(pools), pa.array(places, mask=places < 0)
-        for name in names:
+        for name in lobs:
             at = changes.schema.get_field_index(name)
             values = pool.column(name).take(taken).combine_chunks()
             changes = changes.set_column(at, changes.schema.field(at), values)
         return changes
 
 
-def _wanted(changes: pa.RecordBatch, described: TableDescription, upto: int) -> list[_Wanted]:
-    """In the order of the rows."""
-    schema = described.schema
-    lobs = [schema.names.index(name) for name in described.lobs]
+def _wanted(changes: pa.RecordBatch, schema: TableSchema, lob: int, upto: int) -> list[_Wanted]:
+    """In the order of the rows.  lob: the place of a column that is a large object."""
     scns = [int(scn) for scn in changes.column(changes.schema.get_field_index(OFFSET)).to_pylist()]
     operations = changes.column(OPERATION).to_pylist()
     left_out = changes.column(UNCHANGED).to_pylist()
@@ -160,7 +168,7 @@ def _wanted(changes: pa.RecordBatch, described: TableDescription, upto: int) -> 
     for row in reversed(range(len(scns))):
         scn, key, before = scns[row], keys[row], befores[row]
         deleted, inserted = (operations[row] == one for one in (Operation.DELETE, Operation.INSERT))
-        if not deleted and (left_out[row] is None or lobs[0] not in left_out[row]):
+        if not deleted and (left_out[row] is None or lob not in left_out[row]):
             near, far = next_changes.get(key, (0, 0))
             following = far if near == scn else near
             last = max(scn, min(following - 1, upto) if following else upto)

@@ -240,7 +240,7 @@ class TransactionAssembler:
                 batches = [rows.take()]
                 if rows.layout.schema.partial:
                     described = self.registry.described[table]
-                    batches = self._lobs.filled(batches[0], described, rows.located, self.boundary.scn)
+                    batches = self._lobs.filled(batches[0], rows.layout, described, rows.located, self.boundary.scn)
             except TableError as error:
                 if rows.last_scn <= self.registry.lost.get(table, -1):
                     continue
