@@ -236,7 +236,7 @@ class Stand:
         self.postgres.start()
         self.source.server.start()
         os.environ |= {
-            "TIDEMARK_HOME": str(self.folder),
+            "TIDEMARK_HOME": str(self.folder / "home"),  # what lies in it is closed to the servers' user
             "DATABASE_URL": self.postgres.url,
             "REDIS_URL": "redis://127.0.0.1:1/0",  # a headless worker needs none
             "TIDEMARK_STAGING_URL": (self.folder / "staging").as_uri(),
