@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from testing.servers.redshift import EmbeddedRedshift
     from testing.servers.snowflake.embedded import EmbeddedSnowflake
     from testing.servers.spanner import EmbeddedSpanner
+    from testing.servers.sqlserver.availability_group import AvailabilityGroup
     from testing.servers.sqlserver.embedded import EmbeddedSQLServer
     from tests.integration.kafka.security import Authority
     from tests.integration.spark.lake import Lake
@@ -310,6 +311,19 @@ def sqlserver() -> Iterator[EmbeddedSQLServer]:
     from testing.servers.sqlserver.embedded import EmbeddedSQLServer
 
     yield from _while_it_runs(EmbeddedSQLServer(HOME / "sqlserver"))
+
+
+@pytest.fixture(scope="session")
+def availability_group() -> Iterator[AvailabilityGroup]:
+    """Two more of them, as a primary replica and a readable secondary."""
+    from testing.servers.sqlserver.availability_group import AvailabilityGroup
+    from testing.servers.sqlserver.embedded import EmbeddedSQLServer
+
+    for server in _while_it_runs(EmbeddedSQLServer(HOME / "group")):
+        group = AvailabilityGroup(server)
+        group.start()
+        yield group
+        group.stop()
 
 
 @pytest.fixture(scope="session")

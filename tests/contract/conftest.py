@@ -12,7 +12,7 @@ from tests.contract.mariadb import MariaDbPlace
 from tests.contract.oracle import OracleKeptPlace, OraclePlace
 from tests.contract.place import Place
 from tests.contract.postgres import PostgresPlace
-from tests.contract.sqlserver import SqlServerPlace, TrackedPlace
+from tests.contract.sqlserver import SecondaryPlace, SqlServerPlace, TrackedPlace
 from tests.plugins.sqlite_log.place import SqlitePlace
 
 PLACES: Mapping[str, type[Place]] = {
@@ -21,12 +21,13 @@ PLACES: Mapping[str, type[Place]] = {
     "oracle_kept": OracleKeptPlace,
     "postgres": PostgresPlace,
     "sqlserver": SqlServerPlace,
+    "sqlserver_secondary": SecondaryPlace,
     "sqlserver_tracking": TrackedPlace,
     "sqlite_log": SqlitePlace,
 }
 
 
-_LONG = {"oracle_kept"}  # the same server in another mode
+_LONG = {"oracle_kept", "sqlserver_secondary"}  # the same servers in another mode
 _TRACKING = "_tracking" if os.environ.get(f"{PREFIX}CAPTURE") == "change_tracking" else ""
 _PLAYED = [os.environ[SOURCE] + _TRACKING] if SOURCE in os.environ else PLACES
 # By source, tests that take long on its stand-in: `make test-long` runs them.

@@ -13,6 +13,7 @@ from replicator.sources import sqlserver
 from replicator.sources.sqlserver.config import Capture, SqlServerConfig
 from replicator.sources.sqlserver.connection import Connection, connect
 from replicator.sources.sqlserver.dialect import literal, quoted
+from testing.servers.sqlserver.availability_group import AvailabilityGroup
 from testing.servers.sqlserver.embedded import EmbeddedSQLServer
 from tests.contract.place import Place
 
@@ -125,6 +126,21 @@ class TrackedPlace(SqlServerPlace):
 
     def _capture_again(self, schema: str, table: str) -> None:
         """There is nothing to do."""
+
+
+class SecondaryPlace(SqlServerPlace):
+    """Change tables are read from a readable secondary."""
+
+    @classmethod
+    def opened(cls, request: pytest.FixtureRequest) -> Self:
+        group = request.getfixturevalue("availability_group")
+        return cls.live(captured_database(group.primary, "contract") | secondary_of(group))
+
+
+def secondary_of(group: AvailabilityGroup) -> dict[str, Any]:
+    """Settings with which change tables are read from there."""
+    secondary = group.secondary
+    return {"read_from": "secondary", "secondary_host": secondary.host, "secondary_port": secondary.port}
 
 
 def _parts(statement: str) -> list[str]:

@@ -59,9 +59,19 @@ class ChunkReads(StrEnum):
     SNAPSHOT = "snapshot"
 
 
+class ReadFrom(StrEnum):
+    """Which replica of an availability group change tables are read from (ADR 52)."""
+
+    PRIMARY = "primary"
+    SECONDARY = "secondary"
+
+
 @dataclass(frozen=True)
 class SqlServerConfig:
     """`certificate_host`: the name in the server's certificate, empty: `host`.
+
+    `secondary_host`, `secondary_port`: of the secondary that is read; empty and 0: where the listener routes to.
+    `read_only`: sessions say that they only read (ApplicationIntent).
 
     `capture`: what tells of changes.  `watermark_schema`: of the table for marks.  `connect_timeout` in seconds.
     `statement_timeout`: seconds for one statement, where somebody waits for the answer (0: without end).
@@ -80,6 +90,18 @@ class SqlServerConfig:
     watermark_schema: str = "tidemark"
     chunk_reads: ChunkReads = ChunkReads.LOCKING
     statement_timeout: int = 0
+    read_from: ReadFrom = ReadFrom.PRIMARY
+    secondary_host: str = ""
+    secondary_port: int = 0
+    read_only: bool = False
+
+    @property
+    def of_reading(self) -> SqlServerConfig:
+        """Of the sessions that read change tables."""
+        if self.read_from is ReadFrom.PRIMARY:
+            return self
+        host, port = self.secondary_host or self.host, self.secondary_port or self.port
+        return replace(self, host=host, port=port, read_only=True)
 
     @property
     def where(self) -> str:
@@ -98,6 +120,14 @@ class SqlServerConfig:
         if not _SCHEMA.fullmatch(schema):
             raise ConfigurationError("watermark_schema must consist of letters, digits and _ (at most 64).")
         certificate_host = text(settings, "certificate_host")
+        capture = one_of(Capture, settings, "capture", Capture.CDC)
+        read_from = one_of(ReadFrom, settings, "read_from", ReadFrom.PRIMARY)
+        secondary_host, secondary_port = "", 0
+        if capture is Capture.TRACKING:  # "change tracking is explicitly disabled on secondary databases"
+            read_from = ReadFrom.PRIMARY
+        if read_from is ReadFrom.SECONDARY and (secondary_host := text(settings, "secondary_host")):
+            secondary_host = checked_host(secondary_host)
+            secondary_port = number(settings, "secondary_port", 1, 65535) or DEFAULT_PORT
         return cls(
             host=checked_host(host_of(settings)),
             port=number(settings, "port", 1, 65535) or DEFAULT_PORT,
@@ -108,10 +138,13 @@ class SqlServerConfig:
             tls=one_of(TlsMode, settings, "tls", TlsMode.VERIFY_IDENTITY),
             certificate_host=checked_host(certificate_host) if certificate_host else "",
             connect_timeout=number(settings, "connect_timeout", 1, 300) or CONNECT_SECONDS,
-            capture=one_of(Capture, settings, "capture", Capture.CDC),
+            capture=capture,
             watermark_schema=schema,
             chunk_reads=one_of(ChunkReads, settings, "chunk_reads", ChunkReads.LOCKING),
             statement_timeout=number(settings, "statement_timeout", 0, 3600) or 0,
+            read_from=read_from,
+            secondary_host=secondary_host,
+            secondary_port=secondary_port,
         )
 
 
@@ -187,6 +220,36 @@ FORM = (
         help="Change Tracking is for editions and accounts without change data capture. It tells which rows changed, "
         "and not how: modes history and changelog see only the last state of each read, deleted rows have their key "
         "alone, tables without primary key are refused. Another choice later makes the replicators start anew.",
+    ),
+    FormField(
+        "read_from",
+        "Change tables are read from",
+        kind="choice",
+        required=False,
+        default=ReadFrom.PRIMARY,
+        when=(("capture", (Capture.CDC,)),),
+        choices=(
+            (ReadFrom.PRIMARY, "The primary replica"),
+            (ReadFrom.SECONDARY, "A readable secondary replica (preview)"),
+        ),
+        help="A secondary of an Always On availability group takes the load of reading the log. Rows come later by "
+        "what it is behind. Existing rows are still read from the primary replica, and marks are written there.",
+    ),
+    FormField(
+        "secondary_host",
+        "Host of the secondary",
+        required=False,
+        when=(("read_from", (ReadFrom.SECONDARY,)),),
+        help="Empty: the listener above sends readers to one (read-only routing), which then gets the login as well.",
+    ),
+    FormField(
+        "secondary_port",
+        "Port of the secondary",
+        kind="number",
+        required=False,
+        default=str(DEFAULT_PORT),
+        when=(("read_from", (ReadFrom.SECONDARY,)),),
+        help="Used with the host of the secondary.",
     ),
     FormField(
         "watermark_schema",

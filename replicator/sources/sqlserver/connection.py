@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -33,6 +34,7 @@ from replicator.faults import reach
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import NameRule
 from replicator.sources.sqlserver.config import Login, SqlServerConfig, TlsMode
+from replicator.sources.sqlserver.dialect import literal
 
 LOCK_MILLISECONDS = 5_000
 ROWS, ROW_BYTES = 10_000, 16 * 1024 * 1024  # of a result that is wanted as a whole, at a time
@@ -61,6 +63,27 @@ _LOST = re.compile(
     r"connection is broken|Connection timeout expired|SHUTDOWN is in progress|Statement completion unknown|"
     r"SQLSTATE:08|TCP Provider|Login timeout expired",
     re.IGNORECASE,
+)
+# Of databases in availability groups, and of Azure's while they move: not of one table, and they pass
+# (learn.microsoft.com/sql/relational-databases/errors-events/database-engine-events-and-errors: 976 to 988, 3906).
+_TO_READERS = (
+    "Let the secondary take readers: ALTER AVAILABILITY GROUP [group] MODIFY REPLICA ON N'server' WITH "
+    "(SECONDARY_ROLE (ALLOW_CONNECTIONS = READ_ONLY)); and resume its data movement if it is suspended: "
+    "ALTER DATABASE [database] SET HADR RESUME;"
+)
+TO_PRIMARY = (
+    "Enter the availability group's listener in the connection, or the primary replica as it is now; a replica's own "
+    "address leads to a secondary after a failover."
+)
+_FAILING_OVER = "Retried automatically: a failover may be under way. If it persists, look at the availability group."
+_REPLICA = (
+    (re.compile("currently not accessible for queries|does not allow read only|no online secondary"), _TO_READERS),
+    (re.compile("when the application intent is set to read only|because the database is read-only"), TO_PRIMARY),
+    (re.compile("not in the PRIMARY or SECONDARY role|lacks a quorum|is not currently available"), _FAILING_OVER),
+)
+_ACCESS = (
+    "SELECT d.state_desc, d.group_database_id, sys.fn_hadr_is_primary_replica(d.name), HAS_DBACCESS(d.name) "
+    "FROM sys.databases d WHERE d.name = {name}"
 )
 _GONE = re.compile(r"Invalid object name|Base table or view not found|schema .* does not exist", re.IGNORECASE)
 _LOCKED = re.compile(r"Lock request time out|was deadlocked on|Serialization failure|update conflict", re.IGNORECASE)
@@ -190,12 +213,66 @@ def connect(config: SqlServerConfig) -> Connection:
 
     Raises SourceUnreachable, SourceAuthenticationFailed, SourcePermissionDenied; ConfigurationError without the driver.
     """
-    module = driver()
+    driver()
     reach("source.connect.before")
     try:
-        address = resolved(config.host, config.port)[0]
+        addresses = resolved(config.host, config.port)
     except OSError as error:
         raise SourceUnreachable(f"{config.where}: {error}") from None
+    for address in addresses[:-1]:  # a listener has one in each subnet, of which one answers
+        try:
+            return _connected(config, address)
+        except SourceUnreachable as error:
+            if error.of_server:
+                raise
+    return _connected(config, addresses[-1])
+
+
+def _connected(config: SqlServerConfig, address: str) -> Connection:
+    try:
+        return _logged_in(config, address)
+    except SourceAuthenticationFailed as error:
+        raise _refused(config, address, error) from None
+
+
+def _refused(config: SqlServerConfig, address: str, error: SourceAuthenticationFailed) -> TidemarkError:
+    """A refused login may be the database's: of several messages the driver gives the last, which is always the same.
+
+    Whoever may log in to master is not refused for the password, and can ask there what the database is.
+    """
+    if config.database.lower() == "master":
+        return error
+    with suppress(TidemarkError):
+        master = _logged_in(replace(config, database="master", read_only=False), address)
+        try:
+            return _not_let_in(config, master.rows(_ACCESS.format(name=literal(config.database)), config.where))
+        finally:
+            master.close()
+    return error
+
+
+def _not_let_in(config: SqlServerConfig, rows: list[tuple[Any, ...]]) -> TidemarkError:
+    """`rows`: of `_ACCESS`."""
+    said = f"{config.where}: the login is right, and the database does not take it"
+    if not rows:
+        return SourcePermissionDenied(f"{said}: there is none of that name.", remedy="Correct the database's name.")
+    ((state, group, primary, access),) = rows
+    if state == "ONLINE" and (group is None or (primary and access and not config.read_only)):
+        remedy = f"CREATE USER [tidemark] FOR LOGIN [tidemark]; in the database {config.database}."
+        return SourcePermissionDenied(f"{said}.", remedy=remedy)
+    if state != "ONLINE":
+        why, remedy = f"it is {str(state).lower()}", _FAILING_OVER
+    elif primary or config.read_only:
+        why, remedy = "no secondary replica takes readers now", _TO_READERS
+    elif primary is None:
+        why, remedy = "the replica is neither primary nor secondary now", _FAILING_OVER
+    else:
+        why, remedy = "this is a secondary replica", TO_PRIMARY
+    return SourceUnreachable(f"{said}: {why}.", remedy=remedy)
+
+
+def _logged_in(config: SqlServerConfig, address: str) -> Connection:
+    module = driver()
     with translated(config.where):
         raw = module.connect(_connection_string(config, address), autocommit=True, timeout=config.connect_timeout)
         try:
@@ -219,6 +296,7 @@ def _connection_string(config: SqlServerConfig, address: str) -> str:
         "Encrypt": "no" if config.tls is TlsMode.DISABLED else "yes",
         "TrustServerCertificate": "no" if verified else "yes",
         "ConnectRetryCount": "0",  # a session that is made again in silence has lost its settings
+        "ApplicationIntent": "ReadOnly" if config.read_only else "ReadWrite",
     }
     if verified:
         options["HostnameInCertificate"] = config.certificate_host or config.host
@@ -268,6 +346,9 @@ def tidemark_error(error: Exception, where: str | TableId) -> TidemarkError:
 
 def _of_server(text: str, message: str) -> TidemarkError | None:
     """Whatever was asked."""
+    for pattern, remedy in _REPLICA:
+        if pattern.search(text):
+            return _of_the_server(SourceUnreachable(message, remedy=remedy))
     if "Login failed" in text or "Invalid authorization" in text:
         return SourceAuthenticationFailed(message)
     if "Cannot open database" in text:
@@ -294,6 +375,11 @@ def _of_table(text: str, said: str, table: TableId) -> TidemarkError:
 
 def _answered(error: TidemarkError) -> TidemarkError:
     error.answered = error.of_server = True
+    return error
+
+
+def _of_the_server(error: TidemarkError) -> TidemarkError:
+    error.of_server = True
     return error
 
 

@@ -44,7 +44,7 @@ class EmbeddedSQLServer:
         options: dict[str, str] | None = None,
     ) -> None:
         """`options` are Postgres'."""
-        self.folder, self.port = folder.resolve(), port or free_port()
+        self.folder, self.port, self.durable = folder.resolve(), port or free_port(), durable
         more = {"deadlock_timeout": "200ms", **(options or {})}
         self.postgres = EmbeddedPostgresSource(self.folder / "data", durable=durable, options=more)
         self.postgres.database = "postgres"  # names of databases are the tests' own
@@ -65,6 +65,11 @@ class EmbeddedSQLServer:
     @property
     def log(self) -> Path:
         return self.folder / "sqlserver.log"
+
+    @property
+    def replica(self) -> Path:
+        """What the server says as a replica of an availability group (`AvailabilityGroup.states`)."""
+        return self.folder / "replica.json"
 
     @property
     def running(self) -> bool:
@@ -103,6 +108,7 @@ class EmbeddedSQLServer:
         config.write_text(json.dumps({
             "host": self.host, "port": self.port, "postgres": self.postgres.address, "encrypt": self.encrypt,
             "certificate": str(files[0]), "key": str(files[1]), "capture_seconds": self.capture_seconds,
+            "replica": str(self.replica),
         }))  # fmt: skip
         claim(self.port)
         self._child = start(
@@ -114,10 +120,14 @@ class EmbeddedSQLServer:
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """SIGKILL to play a crash; Postgres goes the same way."""
+        self.stop_sessions(how)
+        self.postgres.stop(signal.SIGINT if how is signal.SIGTERM else how)
+
+    def stop_sessions(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """The server ends, and Postgres runs on."""
         if self._child is not None:
             self._child.stop(how)
             self._child = None
-        self.postgres.stop(signal.SIGINT if how is signal.SIGTERM else how)
 
     def begin_fork(self) -> None:
         """Of a server that is stopped, and whose data is older than it was: as after RESTORE DATABASE, each database is

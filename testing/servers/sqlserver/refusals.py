@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 CONTINUED = frozenset({2627, 2601, 547, 515, 8115, 220, 2628, 229, 544, 8152})  # they end the statement, not the batch
 ENDS_TRANSACTION = frozenset({1205, 3960, 241, 245, 8114, 242, 8169})
@@ -15,6 +16,50 @@ class Refusal(Exception):
     def __init__(self, number: int, message: str, level: int = 16, state: int = 1) -> None:
         super().__init__(message)
         self.number, self.message, self.level, self.state = number, message, level, state
+
+
+def read_only(database: str) -> Refusal:
+    """For what writes on a secondary replica."""
+    return Refusal(3906, f'Failed to update database "{database}" because the database is read-only.')
+
+
+def refused_replica(told: Mapping[str, Any], database: str, *, read_only: bool) -> Refusal | None:
+    """For a login to a replica that does not take it; `told`: see `AvailabilityGroup.states`."""
+    start, allow = f"The target database, '{database}', is", told.get("allow", "all")
+    if told["role"] == "resolving":
+        return Refusal(
+            983,
+            f"Unable to access availability database '{database}' because the database replica is not in the PRIMARY or"
+            " SECONDARY role. Connections to an availability database is permitted only when the database replica is in"
+            " the PRIMARY or SECONDARY role. Try the operation again later.",
+            14,
+        )
+    if told["role"] == "primary" and read_only and told.get("route") is False:
+        return Refusal(
+            982,
+            f"Unable to access the '{database}' database because no online secondary replicas are enabled for read-only"
+            " access. Check the availability group configuration to verify that at least one secondary replica is"
+            " configured for read-only access. Wait for an enabled replica to come online, and retry your read-only"
+            " operation.",
+            14,
+        )
+    if told["role"] == "secondary" and allow == "no":
+        return Refusal(
+            976,
+            f"{start} participating in an availability group and is currently not accessible for queries. Either data"
+            " movement is suspended or the availability replica is not enabled for read access. To allow read-only"
+            " access to this and other databases in the availability group, enable read access to one or more secondary"
+            " availability replicas in the group.",
+            14,
+        )
+    if told["role"] == "secondary" and allow == "read_only" and not read_only:
+        return Refusal(
+            978,
+            f"The target database ('{database}') is in an availability group and is currently accessible for"
+            " connections when the application intent is set to read only.",
+            14,
+        )
+    return None
 
 
 def unknown(what: str) -> Refusal:
@@ -64,6 +109,7 @@ _NUMBERS: dict[str, tuple[int, str, int]] = {
         "Implicit conversion between these data types is not allowed. Use the CONVERT function to run this query.",
         16,
     ),
+    "25006": (3906, 'Failed to update database "{database}" because the database is read-only.', 16),
     "22012": (8134, "Divide by zero error encountered.", 16),
     "22P02": (245, "Conversion failed when converting the varchar value to data type int.", 16),
     "42P01": (208, "Invalid object name.", 16),

@@ -23,7 +23,7 @@ from testing.servers.sqlserver.commands import native
 from testing.servers.sqlserver.database.connection import Cancelled, Connection, LoginFailed
 from testing.servers.sqlserver.database.setup import MODEL, prepare
 from testing.servers.sqlserver.procedures import Prepared
-from testing.servers.sqlserver.refusals import Refusal
+from testing.servers.sqlserver.refusals import Refusal, refused_replica
 from testing.servers.sqlserver.security import postgres_name
 from testing.servers.sqlserver.session import Session, Surroundings
 from testing.servers.sqlserver.wire import login, packets, tokens
@@ -35,7 +35,7 @@ _CAPTURED = "SELECT datname FROM pg_database WHERE shobj_description(oid, 'pg_da
 
 class Server:
     """config: host, port, postgres (an administrator's address), encrypt ("on", "off"), certificate, key (files),
-    capture_seconds.
+    capture_seconds; replica: a file with what it says as a replica of an availability group.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -47,6 +47,7 @@ class Server:
         self._jobs: dict[str, CaptureJob] = {}
         self._clients: dict[int, socket.socket] = {}
         self._flags: dict[str, tuple[int, dict[str, Any]]] = {}
+        self.secondary = self.replica["role"] == "secondary"
         self._tls: ssl.SSLContext | None = None
         if config["encrypt"] == "on":
             self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -59,9 +60,17 @@ class Server:
         """An administrator's connection."""
         return psycopg.connect(**{**self.postgres, "dbname": database}, autocommit=True)
 
-    def version(self, database: str) -> int:
-        """Of its definitions."""
-        return self._versions.get(database, 0)
+    @property
+    def replica(self) -> dict[str, Any]:
+        """See `AvailabilityGroup.states`."""
+        file = Path(self.config["replica"])
+        return dict(json.loads(file.read_text())) if file.exists() else {"role": ""}
+
+    def version(self, connection: Connection) -> int:
+        """Of the definitions of its database; nothing but redo tells a secondary of them."""
+        if self.secondary:
+            return int(connection.query("SELECT pg_last_wal_replay_lsn() - '0/0'::pg_lsn")[0][0])
+        return self._versions.get(connection.database, 0)
 
     def changed(self, what: str) -> None:
         """Definitions of a database; or with + and - a database is made or dropped, with ! a session is ended."""
@@ -78,7 +87,7 @@ class Server:
 
     def flags(self, connection: Connection) -> dict[str, Any]:
         """Of the connection's database."""
-        version = self.version(connection.database)
+        version = self.version(connection)
         known = self._flags.get(connection.database)
         if known is None or known[0] != version:
             rows = connection.query(
@@ -123,8 +132,9 @@ class Server:
 
     def run(self) -> None:
         """Until the process ends."""
-        prepare(self.admin)
-        threading.Thread(target=self._watch, daemon=True).start()
+        if not self.secondary:
+            prepare(self.admin)
+            threading.Thread(target=self._watch, daemon=True).start()
         with socket.create_server((self.config["host"], self.config["port"]), backlog=100) as listener:
             print("listening", flush=True)
             while True:
@@ -211,17 +221,15 @@ class Client:
         assert self.login is not None
         database = self.login.database or "master"
         try:
+            if self._routed(database):
+                return None
             connection = self._connect(database)
             connection.named(self.spid, encrypted=self.channel.encrypted)
             session = Session(self.channel, connection, self._around(), self.spid, native)
         except Refusal as refusal:
-            for number, text in (
-                (refusal.number, refusal.message),
-                (18456, f"Login failed for user '{self.login.user}'."),
-            ):
-                self.channel.add(tokens.message(number, text, level=14 if number == 18456 else refusal.level))
-                if refusal.number == 18456:
-                    break
+            if refusal.number != 18456:
+                self.channel.add(tokens.message(refusal.number, refusal.message, level=refusal.level))
+            self.channel.add(tokens.message(18456, f"Login failed for user '{self.login.user}'.", level=14))
             self.channel.add(tokens.done(tokens.FAILED))
             self.channel.end()
             return None
@@ -231,7 +239,25 @@ class Client:
         return session
 
     def _around(self) -> Surroundings:
-        return Surroundings(self._connect, self.server.flags, self.server.version, self.server.changed)
+        server = self.server
+        return Surroundings(self._connect, server.flags, server.version, server.changed, server.secondary)
+
+    def _routed(self, database: str) -> bool:
+        """Has the client been sent to another replica?  Refusal 976, 978, 982, 983 ("Database Engine events and
+        errors"; "Configure read-only routing for an Always On availability group").
+        """
+        assert self.login is not None
+        told = self.server.replica
+        if database == "master" or not told["role"]:
+            return False
+        if refusal := refused_replica(told, database, read_only=self.login.read_only):
+            raise refusal
+        if self.login.read_only and (route := told.get("route")):
+            self.channel.add(tokens.acknowledged(self.login.packet_size, database))
+            self.channel.add(tokens.routed(*route) + tokens.done(0))
+            self.channel.end()
+            return True
+        return False
 
     def _connect(self, database: str) -> Connection:
         """As the login; Refusal 18456, 4060."""

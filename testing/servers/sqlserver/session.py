@@ -13,7 +13,7 @@ from testing.servers.sqlserver.language.batch import Block, If, Node, Statement,
 from testing.servers.sqlserver.language.dialect import postgres_type
 from testing.servers.sqlserver.language.names import Names, TableName
 from testing.servers.sqlserver.language.translation import Translated, Translator
-from testing.servers.sqlserver.refusals import CONTINUED, ENDS_TRANSACTION, Refusal
+from testing.servers.sqlserver.refusals import CONTINUED, ENDS_TRANSACTION, Refusal, read_only
 from testing.servers.sqlserver.wire import tokens
 from testing.servers.sqlserver.wire.packets import Channel
 from testing.servers.sqlserver.wire.parameters import Parameter, Value
@@ -56,8 +56,9 @@ class Surroundings:
 
     connect: Callable[[str], Connection]
     flags: Callable[[Connection], Mapping[str, Any]]
-    version: Callable[[str], int]
+    version: Callable[[Connection], int]
     changed: Callable[[str], None]
+    secondary: bool = False
 
 
 Native = Callable[["Session", Statement], bool]
@@ -85,7 +86,7 @@ class Session:
     @property
     def names(self) -> Names:
         """As the database is now."""
-        version = self.around.version(self.connection.database)
+        version = self.around.version(self.connection)
         if self._names is None or self._names[0] != version:
             self._names = (version, Names(self.connection.query, self.connection.database))
             self._translated.clear()
@@ -307,13 +308,16 @@ class Session:
     def begin(self) -> None:
         """BEGIN TRANSACTION; only the outermost counts."""
         if not self.state.depth:
-            if self.state.isolation == "SNAPSHOT" and "snapshot" not in self.around.flags(self.connection):
+            isolation = self.state.isolation
+            if self.around.secondary:  # "all queries … are automatically mapped to snapshot isolation"
+                isolation = "SNAPSHOT"
+            elif isolation == "SNAPSHOT" and "snapshot" not in self.around.flags(self.connection):
                 raise Refusal(
                     3952, "Snapshot isolation transaction failed accessing database because snapshot isolation is not"
                         " allowed in"
                     f" this database '{self.connection.database}'. Use ALTER DATABASE to allow snapshot isolation.",
                 )  # fmt: skip
-            self.connection.execute(f"BEGIN ISOLATION LEVEL {ISOLATION[self.state.isolation]}")
+            self.connection.execute(f"BEGIN ISOLATION LEVEL {ISOLATION[isolation]}")
             self.state.transaction += 1
             self._told(tokens.BEGIN, self.state.transaction.to_bytes(8, "little"), b"")
         self.state.depth += 1
@@ -371,6 +375,8 @@ class Session:
 
         locks: statements that lock what it reads; they last as long as it, or where they are to, the transaction.
         """
+        if self.around.secondary and writes:
+            raise read_only(self.connection.database)
         if not self.state.depth:
             self._alone(run, locks)
             return
@@ -407,7 +413,9 @@ class Session:
 
     def _locks(self, made: Translated) -> list[str]:
         """Locks of tables, for what SQL Server locks of rows: readers of committed rows wait for those who write."""
-        found = []
+        found: list[str] = []
+        if self.around.secondary:  # "all locking hints are ignored"
+            return found
         versions = self.state.isolation == "SNAPSHOT" or "rcsi" in self.around.flags(self.connection)
         for table, hints in made.tables:
             if table.schema in ("sys", "cdc", "msdb", "INFORMATION_SCHEMA"):

@@ -59,6 +59,8 @@ def capture_job(server: Server) -> CheckFinding:
         return failed(log_status.CDC_OFF, log_status.ENABLE.format(database=quoted(server.database)))
     if server.azure:
         return ok("Azure SQL Database runs the capture itself.")
+    if log_status.has_job(server.connection) is False:
+        return failed(log_status.NO_JOB, log_status.ADD_JOB)
     try:
         rows = server.rows(
             "SELECT servicename, status_desc FROM sys.dm_server_services WHERE servicename LIKE N'SQL Server Agent%'"
@@ -70,13 +72,15 @@ def capture_job(server: Server) -> CheckFinding:
         )
     if not rows:
         return warning("SQL Server Agent is not among the server's services.", f"Look whether it runs: {_START}")
-    stopped = [str(row[1]) for row in rows if str(row[1]).lower() != "running"]
-    if stopped:
-        return failed(
-            f"SQL Server Agent is {stopped[0].lower()}: nothing fills the change tables.",
+    stopped = [str(row[1]).lower() for row in rows if str(row[1]).lower() != "running"]
+    return (
+        failed(
+            f"SQL Server Agent is {stopped[0]}: nothing fills the change tables.",
             f"Start the service SQL Server Agent, then in the database: {_START}",
         )
-    return ok("SQL Server Agent is running.")
+        if stopped
+        else ok("SQL Server Agent is running.")
+    )
 
 
 def retention(server: Server) -> CheckFinding:

@@ -8,7 +8,7 @@ from replicator.errors import TidemarkError
 from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckResult
 from replicator.sources.shared.check_runner import CheckFinding, Checks, encryption, warning
-from replicator.sources.sqlserver.check import capture_settings, privileges, tracking
+from replicator.sources.sqlserver.check import capture_settings, privileges, replicas, tracking
 from replicator.sources.sqlserver.check.server_info import Server
 from replicator.sources.sqlserver.config import Capture, SqlServerConfig, TlsMode
 from replicator.sources.sqlserver.connection import connect
@@ -36,6 +36,7 @@ _CHECKS = Checks[Server](
         ("tls", "Encryption", tls),
         ("version", "Version and edition", capture_settings.version),
         ("primary", "Primary replica", capture_settings.writable),
+        ("secondary", "Replica that is read", replicas.read_replica),
         ("cdc", "Change data capture", capture_settings.change_data_capture),
         ("agent", "Capture job", capture_settings.capture_job),
         ("change_tables", "Privilege to read change tables", privileges.change_tables),

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from replicator.errors import SourceMisconfigured, SourceReplaced, TidemarkError
+from replicator.errors import SourceBusy, SourceMisconfigured, SourceReplaced, TidemarkError
 from replicator.sources.base import SourceLoad
 from replicator.sources.sqlserver.connection import Connection
 from replicator.sources.sqlserver.dialect import binary, literal
@@ -19,6 +19,15 @@ NOWHERE = bytes(10)
 MOST_HOURS, _AT_ONCE = 2000, 500  # local hours whose distance from UTC is kept, and asked for in one query
 _LOAD = "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE session_id > 50 AND session_id <> @@SPID"
 _START = "EXEC sys.sp_cdc_start_job @job_type = N'capture';"
+NO_JOB = (
+    "This server has no capture job for the database, so nothing fills the change tables. After a failover, the new "
+    "primary replica needs jobs of its own."
+)
+ADD_JOB = "EXEC sys.sp_cdc_add_job @job_type = N'capture'; EXEC sys.sp_cdc_add_job @job_type = N'cleanup';"
+_JOBS = (
+    "SELECT (SELECT COUNT(*) FROM msdb.dbo.cdc_jobs WHERE database_id = DB_ID() AND job_type = N'capture') + "
+    "(SELECT COUNT(*) FROM sys.databases WHERE database_id = DB_ID() AND is_published = 1)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +149,13 @@ def check_past(connection: Connection, offset: LsnOffset) -> None:
     Where the cleanup job has removed it, purge detection tells the rest.
     """
     point = offset.commit
-    if point is None:
-        return
+    if point is not None and not has_commit(connection, point):
+        missing = f"does not have the transaction {point.transaction} at {lsn_text(point.lsn)}, which was read from it"
+        raise replaced(connection, missing)
+
+
+def has_commit(connection: Connection, point: CommitPoint) -> bool:
+    """True as well where the cleanup job has removed what is before it, and it."""
     rows = connection.rows(
         "SELECT CONVERT(varchar(40), tran_id, 2), CONVERT(varchar(40), tran_end_time, 121), "
         "(SELECT TOP (1) start_lsn FROM cdc.lsn_time_mapping ORDER BY start_lsn) FROM (SELECT 1 AS one) AS o "
@@ -150,10 +164,8 @@ def check_past(connection: Connection, offset: LsnOffset) -> None:
     )
     transaction, ended, oldest = rows[0]
     if transaction is None and oldest is not None and bytes(oldest) > point.lsn:
-        return
-    if (transaction, ended) != (point.transaction, point.ended):
-        missing = f"does not have the transaction {point.transaction} at {lsn_text(point.lsn)}, which was read from it"
-        raise replaced(connection, missing)
+        return True
+    return (transaction, ended) == (point.transaction, point.ended)
 
 
 def replaced(connection: Connection, said: str) -> SourceReplaced:
@@ -178,6 +190,25 @@ def stalled(connection: Connection, seconds: float) -> str:
         f"The capture job of {connection.where} has read nothing for {seconds:.0f} s: SQL Server Agent or the job may"
         f" be stopped. In the database: {_START}"
     )
+
+
+def require_job(connection: Connection) -> None:
+    """SourceBusy where the server has no capture job for the database: after a failover the new primary may have none,
+    for jobs lie in msdb, which is each server's own
+    (learn.microsoft.com/sql/database-engine/availability-groups/windows/replicate-track-change-data-capture-always-on-availability).
+    """
+    if has_job(connection) is False:
+        raise SourceBusy(f"{connection.where}: {NO_JOB}", remedy=ADD_JOB)
+
+
+def has_job(connection: Connection) -> bool | None:
+    """Has the server a capture job for the database, or a Log Reader Agent, which captures where it is there?  None
+    where the account may not see it.
+    """
+    with suppress(TidemarkError):
+        ((found,),) = connection.rows(_JOBS, connection.where)
+        return bool(found)
+    return None
 
 
 def _moment(text: str, offset_minutes: int) -> datetime:

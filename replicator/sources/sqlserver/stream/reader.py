@@ -17,9 +17,10 @@ from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
 from replicator.sources.base import ReadOptions
+from replicator.sources.sqlserver import availability
 from replicator.sources.sqlserver.catalog.catalog import SqlServerCatalog
 from replicator.sources.sqlserver.catalog.table_description import TableDescription
-from replicator.sources.sqlserver.config import SqlServerConfig
+from replicator.sources.sqlserver.config import ReadFrom, SqlServerConfig
 from replicator.sources.sqlserver.connection import Connection, connect
 from replicator.sources.sqlserver.offset import LSN_BYTES, CommitPoint, LsnOffset, lsn_text
 from replicator.sources.sqlserver.rows.change_rows import Framed, Transactions, change_batch, framed, sort_keys
@@ -47,16 +48,22 @@ class ChangeTableReader(PolledReader):
         self._durable = bytes(LSN_BYTES)
         self._point: CommitPoint | None = None
         self._marked_at = self._moved_at = time.monotonic()
-        self._stalled = False
+        self._stalled = self._behind = False  # behind: the replica lacks what the primary captured
+        self._replica: Connection | None = None  # that is read; None: the primary
         self._seen: tuple[object, ...] = ()  # how many definitions there were at the last look
 
     def read(self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> Iterator[LogMessage]:
         """As the port says."""
         assert isinstance(start, LsnOffset)
         control = self._control = connect(self._config)
-        self._reading = connect(self._config)
+        availability.require_primary(control)
+        self._reading = connect(self._config.of_reading)
         log_status.require_cdc(control)
         log_status.check_past(control, start)
+        if self._config.read_from is ReadFrom.SECONDARY:
+            self._replica = self._reading
+            if not availability.is_secondary(self._reading):
+                yield Notice(f"{self._reading.where} takes writes: change tables are read from a primary replica.")
         self._point, self._position = start.commit, start.lsn
         self._zone = log_status.ServerZone(control)
         self._marks = self._mark_source(control)
@@ -80,7 +87,7 @@ class ChangeTableReader(PolledReader):
     def _messages(self, control: Connection) -> Iterator[LogMessage]:
         looked = 0.0
         while True:
-            end = log_status.captured_end(control)  # before the definitions that hold up to there are counted
+            end = self._end(control)  # before the definitions that hold up to there are counted
             counts = control.rows(_DEFINED, control.where)[0]
             if counts != self._seen or time.monotonic() - looked > LOOK_SECONDS:
                 yield from self._tell(self._followed.look(self._position))
@@ -97,6 +104,19 @@ class ChangeTableReader(PolledReader):
             else:
                 yield from self._quiet(control)
 
+    def _end(self, control: Connection) -> bytes:
+        """Up to which can be read: of another replica what both have.
+
+        It shows what committed in the order of the log: with an entry of `cdc.lsn_time_mapping` all rows of change
+        tables up to there (ADR 52).
+        """
+        captured = log_status.captured_end(control)
+        if self._replica is None:
+            return captured
+        redone = log_status.captured_end(self._replica)
+        self._behind = redone < captured
+        return min(captured, redone)
+
     def _quiet(self, control: Connection) -> Iterator[LogMessage]:
         now = time.monotonic()
         if now - self._marked_at > MARK_SECONDS:
@@ -104,9 +124,18 @@ class ChangeTableReader(PolledReader):
             self._marked_at = now
         if now - self._moved_at > STALLED_SECONDS and not self._stalled:
             self._stalled = True
-            yield Notice(log_status.stalled(control, now - self._moved_at))
+            yield Notice(self._standstill(control, now - self._moved_at))
         yield Heartbeat(self._offset(), self._as_of)
         time.sleep(POLL_SECONDS)
+
+    def _standstill(self, control: Connection, seconds: float) -> str:
+        """Why nothing came for so long.  SourceBusy where it is the capture job that is missing."""
+        if self._replica is not None and self._behind:
+            why = availability.standing_still(self._replica) or "it has not redone what the primary replica has"
+            name = self._replica.where
+            return f"The secondary replica {name} has shown nothing new for {seconds:.0f} s: {why}."
+        log_status.require_job(control)
+        return log_status.stalled(control, seconds)
 
     def _offset(self) -> LsnOffset:
         return LsnOffset(self._position, self._point)
@@ -148,11 +177,18 @@ class ChangeTableReader(PolledReader):
             yield Heartbeat(self._offset(), self._as_of)
 
     def _commits(self, control: Connection, end: bytes) -> list[log_status.Commit]:
-        """The next ones up to `end`.  SourceReplaced where the log has one between the last that was read and the place
-        of reading, which is beyond it where a capture instance took over: there was none.
+        """The next ones up to `end`.
+
+        SourceReplaced where the log has one between the last that was read and the place of reading, which is beyond it
+        where a capture instance took over: there was none.  SourceUnreachable where another replica has
+        one that the primary does not have: the same last commit is the same past.
         """
         read = self._point.lsn if self._point is not None else self._position
-        found = log_status.commits_after(control, read, end, MOST_COMMITS, self._zone)
+        found = log_status.commits_after(self._replica or control, read, end, MOST_COMMITS, self._zone)
+        if found and self._replica is not None and not log_status.has_commit(control, found[-1].point):
+            said = f"{self._replica.where} has another past than the primary replica."
+            remedy = f"After a forced failover: {availability.resume(self._config.database)}"
+            raise SourceUnreachable(said, remedy=remedy)
         if found and found[0].lsn <= self._position:
             said = f"has a transaction at {lsn_text(found[0].lsn)}, where it had none when it was read"
             raise log_status.replaced(control, said)

@@ -188,6 +188,10 @@ CREATE VIEW sys.extended_properties AS SELECT 1::ss.tinyint AS class, d.objoid::
 
 CREATE FUNCTION ss.database_flags(oid) RETURNS jsonb STABLE LANGUAGE sql RETURN ss.flags(shobj_description($1,
     'pg_database'));
+-- "sys.fn_hadr_is_primary_replica (Transact-SQL)": NULL outside of availability groups.
+CREATE FUNCTION sys.fn_hadr_is_primary_replica(given text) RETURNS ss.bit STABLE SECURITY DEFINER LANGUAGE sql RETURN
+    (CASE WHEN pg_is_in_recovery() THEN 0 WHEN EXISTS (SELECT FROM pg_replication_slots WHERE slot_type = 'physical')
+        THEN 1 END)::ss.bit;
 CREATE VIEW sys.databases AS SELECT d.datname::ss.nvarchar(128) COLLATE ss."SQL_Latin1_General_CP1_CI_AS" AS name,
     d.oid::int8::int4 AS database_id, 160::ss.tinyint AS compatibility_level,
         'SQL_Latin1_General_CP1_CI_AS'::ss.nvarchar(128) COLLATE ss."SQL_Latin1_General_CP1_CI_AS" AS collation_name,
@@ -197,11 +201,12 @@ CREATE VIEW sys.databases AS SELECT d.datname::ss.nvarchar(128) COLLATE ss."SQL_
         ss.flag(f.flags::text, 'cdc') AS is_cdc_enabled, ss.flag(f.flags::text,
             'snapshot')::int2::ss.tinyint AS snapshot_isolation_state,
         (CASE WHEN f.flags ? 'snapshot' THEN 'ON' ELSE 'OFF' END)::ss.nvarchar(60) AS snapshot_isolation_state_desc,
-            ss.flag(f.flags::text, 'rcsi') AS is_read_committed_snapshot_on,
+            ss.flag(f.flags::text, 'rcsi') AS is_read_committed_snapshot_on, 0::ss.bit AS is_published,
         coalesce(f.flags ->> 'recovery', 'FULL')::ss.nvarchar(60) AS recovery_model_desc,
             1::ss.tinyint AS recovery_model, 0::ss.bit AS is_auto_close_on,
         '2024-01-01'::text::ss.datetime AS create_date, NULL::ss.uniqueidentifier AS replica_id,
-            NULL::ss.uniqueidentifier AS group_database_id, 'NOTHING'::ss.nvarchar(60) AS log_reuse_wait_desc,
+            (CASE WHEN sys.fn_hadr_is_primary_replica(d.datname) IS NOT NULL
+                THEN md5('group' || d.datname)::uuid END)::ss.uniqueidentifier AS group_database_id, 'NOTHING'::ss.nvarchar(60) AS log_reuse_wait_desc,
         0::ss.bit AS is_accelerated_database_recovery_on, ss.suser_sname()::ss.nvarchar(128) COLLATE
             ss."SQL_Latin1_General_CP1_CI_AS" AS owner
     FROM pg_database d CROSS JOIN LATERAL (SELECT ss.database_flags(d.oid) AS flags) AS f WHERE NOT d.datistemplate

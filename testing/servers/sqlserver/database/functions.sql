@@ -153,7 +153,8 @@ CREATE FUNCTION ss.serverproperty(given text) RETURNS ss.nvarchar STABLE STRICT 
             WHEN 'collation' THEN 'SQL_Latin1_General_CP1_CI_AS'
         WHEN 'ishadrenabled' THEN '0' WHEN 'isclustered' THEN '0' WHEN 'isintegratedsecurityonly' THEN '0' END);
 CREATE FUNCTION ss.databasepropertyex(base text, given text) RETURNS ss.nvarchar STABLE STRICT LANGUAGE sql RETURN (
-    CASE lower(given) WHEN 'collation' THEN 'SQL_Latin1_General_CP1_CI_AS' WHEN 'updateability' THEN 'READ_WRITE'
+    CASE lower(given) WHEN 'collation' THEN 'SQL_Latin1_General_CP1_CI_AS' WHEN 'updateability' THEN CASE
+        WHEN pg_is_in_recovery() THEN 'READ_ONLY' ELSE 'READ_WRITE' END
         WHEN 'status' THEN 'ONLINE'
         WHEN 'recovery' THEN 'FULL' END);
 
@@ -164,3 +165,5 @@ CREATE FUNCTION ss.rowversion() RETURNS ss.rowversion LANGUAGE sql RETURN int8se
 CREATE FUNCTION ss.stamp() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN RETURN jsonb_populate_record(NEW, jsonb_build_object(TG_ARGV[0], '\x' || encode(int8send(nextval('ss.dbts')),
     'hex'))); END $$;
+CREATE FUNCTION ss.has_dbaccess(name text) RETURNS int4 STABLE STRICT LANGUAGE sql RETURN (SELECT
+    has_database_privilege(d.oid, 'CONNECT')::int FROM pg_database d WHERE lower(d.datname) = lower(name));

@@ -123,3 +123,12 @@ CREATE VIEW sys.dm_cdc_log_scan_sessions AS SELECT 1 AS session_id, ss.getdate()
     ss.getdate() AS end_time, 0 AS error_count, 0::int8 AS latency, 1 AS empty_scan_count WHERE false;
 CREATE VIEW sys.dm_cdc_errors AS SELECT 1 AS session_id, 0 AS phase_number, ss.getdate() AS entry_time,
     0 AS error_number, ''::ss.nvarchar(1024) AS error_message WHERE false;
+-- Availability groups ("sys.fn_hadr_is_primary_replica", "sys.dm_hadr_database_replica_states").
+CREATE FUNCTION ss.suspended() RETURNS bool VOLATILE SECURITY DEFINER LANGUAGE sql AS $$ SELECT pg_is_in_recovery() AND
+    (pg_is_wal_replay_paused() OR NOT EXISTS (SELECT FROM pg_stat_wal_receiver)) $$;
+CREATE VIEW sys.dm_hadr_database_replica_states AS SELECT ss.db_id() AS database_id, 1::ss.bit AS is_local,
+    (NOT pg_is_in_recovery())::int::ss.bit AS is_primary_replica, s.suspended::int::ss.bit AS is_suspended,
+    (CASE WHEN s.suspended THEN 'NOT SYNCHRONIZING' ELSE 'SYNCHRONIZED' END)::ss.nvarchar(60)
+        AS synchronization_state_desc,
+    (CASE WHEN s.suspended THEN 'SUSPEND_FROM_USER' END)::ss.nvarchar(60) AS suspend_reason_desc
+    FROM (SELECT ss.suspended() AS suspended) AS s WHERE sys.fn_hadr_is_primary_replica('') IS NOT NULL;

@@ -14,7 +14,8 @@ SAME = frozenset({
 # In schema `ss`.
 OWN = frozenset({
     "charindex", "checksum", "databasepropertyex", "datalength", "db_id", "db_name", "has_perms_by_name", "is_member",
-    "is_rolemember", "is_srvrolemember", "len", "newid", "object_id", "object_name", "object_schema_name", "quotename",
+    "is_rolemember", "is_srvrolemember", "has_dbaccess", "len", "newid", "object_id", "object_name",
+    "object_schema_name", "quotename",
     "schema_id", "schema_name", "serverproperty", "sysdatetimeoffset", "type_name", "collationproperty",
     "todatetimeoffset",
     "columnproperty", "objectproperty", "fulltextserviceproperty", "unicode", "change_tracking_current_version",
@@ -55,6 +56,7 @@ SIZED = {
     "fn_cdc_decrement_lsn": 'ss."binary"(10)', "fn_cdc_map_time_to_lsn": 'ss."binary"(10)',
     "fn_cdc_map_lsn_to_time": "ss.datetime",
     "fn_cdc_is_bit_set": "ss.bit", "fn_cdc_has_column_changed": "ss.bit", "fn_cdc_get_column_ordinal": "int4",
+    "fn_hadr_is_primary_replica": "ss.bit",
     "fn_varbintohexstr": "ss.nvarchar(4000)", "fn_varbintohexsubstring": "ss.nvarchar(4000)",
 }  # fmt: skip
 TABLES = frozenset({"generate_series", "dm_db_log_stats", "dm_exec_sql_text", "dm_db_log_info"})  # that give rows

@@ -53,6 +53,13 @@ def acknowledged(size: int, database: str) -> bytes:
     )
 
 
+def routed(host: str, port: int) -> bytes:
+    """ENVCHANGE: the client is to log in there ([MS-TDS] 2.2.7.9, type 20)."""
+    place = struct.pack("<BH", 0, port) + long(host)
+    body = bytes([ROUTING]) + struct.pack("<H", len(place)) + place + b"\0\0"
+    return struct.pack("<BH", 0xE3, len(body)) + body
+
+
 def features() -> bytes:
     """FEATUREEXTACK of nothing."""
     return b"\xae\xff"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from tests.contract.sqlserver import SqlServerPlace, TrackedPlace
+from tests.contract.sqlserver import SecondaryPlace, SqlServerPlace, TrackedPlace
 from webapp.management.commands.verify import verify
 from webapp.replicators import selectors
 from webapp.replicators.models import ReplicatorTable
@@ -17,7 +17,7 @@ from webapp.replicators.models import ReplicatorTable
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 
-@pytest.fixture(params=[SqlServerPlace, TrackedPlace])
+@pytest.fixture(params=[SqlServerPlace, SecondaryPlace, TrackedPlace])
 def shop(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[SqlServerPlace]:
     opened = request.param.opened(request)
     yield opened
