@@ -319,11 +319,7 @@ def availability_group() -> Iterator[AvailabilityGroup]:
     from testing.servers.sqlserver.availability_group import AvailabilityGroup
     from testing.servers.sqlserver.embedded import EmbeddedSQLServer
 
-    for server in _while_it_runs(EmbeddedSQLServer(HOME / "group")):
-        group = AvailabilityGroup(server)
-        group.start()
-        yield group
-        group.stop()
+    yield from _while_it_runs(AvailabilityGroup(EmbeddedSQLServer(HOME / "group")))
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,7 @@ OUTER = (
     "parts of tables asked to be read", "tables taken out and in again", "the source answers errors",
     "tables upgraded to format version 3", "tables partitioned otherwise",
 )  # fmt: skip
+FAILED_OVER, REDO_HELD = "the availability group fails over", "the secondary redoes nothing for a while"
 RESTORED = "data folder restored"  # on a server of the history's own
 METADATA_RESTORED = "metadata database restored"  # of a history that has the stand for itself
 OUTER_OF = {
@@ -31,6 +32,7 @@ OUTER_OF = {
     "mariadb": (RESTORED,),
     "mysql": (RESTORED,),
     "sqlserver": (RESTORED,),
+    "sqlserver secondary": (RESTORED, *(FAILED_OVER, REDO_HELD) * 3),
     "oracle": (RESTORED,),
 }
 # By Tidemark's own column, which every table has and every change changes: a row moves from partition to partition.

@@ -20,7 +20,7 @@ _STATE = (
 def is_secondary(connection: Connection) -> bool:
     """Is the session on a replica that takes no writes?"""
     ((updateability,),) = connection.rows(_READ_ONLY, connection.where)
-    return updateability == "READ_ONLY"
+    return bool(updateability == "READ_ONLY")
 
 
 def require_primary(connection: Connection) -> None:

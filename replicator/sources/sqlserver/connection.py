@@ -354,8 +354,8 @@ def _of_server(text: str, message: str) -> TidemarkError | None:
     if "Cannot open database" in text:
         return SourcePermissionDenied(message, remedy="CREATE USER [tidemark] FOR LOGIN [tidemark]; in the database.")
     if _LOST.search(text):
-        remedy = "Check TLS in the connection, and the server's certificate." if _TLS.search(message) else None
-        return SourceUnreachable(message, remedy=remedy)
+        tls = "Check TLS in the connection, and the server's certificate." if _TLS.search(message) else None
+        return SourceUnreachable(message, remedy=tls)
     if _NO_SNAPSHOT.search(text):
         return SourceMisconfigured(message, remedy="ALTER DATABASE CURRENT SET ALLOW_SNAPSHOT_ISOLATION ON;")
     return None

@@ -14,8 +14,8 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 from testing.servers.sqlserver.embedded import EmbeddedSQLServer
@@ -29,21 +29,38 @@ _CAPTURED = "SELECT datname, oid FROM pg_database WHERE shobj_description(oid, '
 
 
 class AvailabilityGroup:
-    """`primary` is started by its owner; `start` makes the secondary.  One thread, which stays: servers end with it."""
+    """To others it is the server that its listener leads to.  One thread, which stays: servers end with it."""
 
     def __init__(self, primary: EmbeddedSQLServer, *, port: int | None = None) -> None:
+        """`primary` need not be started.  port: of the secondary."""
         self.primary = primary
+        self.host, self.port, self.folder, self.user = primary.host, primary.port, primary.folder, primary.user
+        self.address, self.connect = primary.address, primary.connect
         self._made, self._durable = 0, primary.durable
         self.secondary = EmbeddedSQLServer(
             primary.folder / "secondary", port, encrypt=primary.encrypt, capture_seconds=primary.capture_seconds
         )
 
+    @property
+    def running(self) -> bool:
+        return self.primary.running and self.secondary.running
+
     def start(self) -> None:
-        """A secondary from a backup of the primary, that has redone all there is; databases with change data capture
-        can be failed over from here on.
+        """Both, with a secondary made where there is none."""
+        if not self.primary.running:
+            self.primary.start()
+        if not self._made:
+            self.renew()
+        elif not self.secondary.running:
+            self.secondary.start()
+
+    def renew(self) -> None:
+        """Another secondary, from a backup of the primary, that has redone all there is; databases with change data
+        capture can be failed over from here on.
         """
-        if self.secondary.running:
+        if self._made:
             self.secondary.stop(signal.SIGKILL)
+            shutil.rmtree(self.secondary.postgres.folder, ignore_errors=True)
         with open_files():  # Postgres' user walks through it
             self.secondary.folder.mkdir(parents=True, exist_ok=True)
         standby = self._standby()
@@ -77,14 +94,15 @@ class AvailabilityGroup:
 
     # Redo
 
-    def hold(self) -> None:
-        """The secondary redoes nothing until `release`."""
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The secondary redoes nothing meanwhile."""
         _run(self.secondary.postgres, "SELECT pg_wal_replay_pause()")
         _until(lambda: _one(self.secondary.postgres, "SELECT pg_get_wal_replay_pause_state()") == "paused")
-
-    def release(self) -> None:
-        """It goes on."""
-        _run(self.secondary.postgres, "SELECT pg_wal_replay_resume()")
+        try:
+            yield
+        finally:
+            _run(self.secondary.postgres, "SELECT pg_wal_replay_resume()")
 
     def caught_up(self) -> None:
         """Returns when what the primary has now is seen on the secondary."""
@@ -106,7 +124,7 @@ class AvailabilityGroup:
         self.secondary.start()
 
     def failover(self, *, jobs: bool = True) -> None:
-        """The secondary becomes primary, with all the log that it got; there is no secondary until `start`.
+        """The secondary becomes primary, with all the log that it got; there is no secondary until `renew`.
 
         jobs: its server has jobs of change data capture already; they lie in msdb, which is each server's own
         ("sys.sp_cdc_add_job"; "Replication, change tracking, & change data capture - Always On availability groups").
@@ -117,18 +135,22 @@ class AvailabilityGroup:
         old.stop()  # waits until a standby that is there has got all
         if _one(new, "SELECT pg_is_in_recovery()"):
             _promote(new)
-        self.primary.postgres = new
+        self.primary.postgres, self.secondary.postgres = new, old
         if not jobs:
             for name, _ in _rows(new, "postgres", _CAPTURED):
                 _run(new, "DELETE FROM ss.jobs", database=name)
         self.states(primary={"role": "primary"}, secondary={"role": "resolving"})
         self.primary.start()
-        shutil.rmtree(old.folder, ignore_errors=True)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """Both."""
         self.secondary.stop(how)
         self.primary.stop(how)
+
+    def restart(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """Both, with what they have."""
+        self.stop(how)
+        self.start()
 
     def _standby(self) -> EmbeddedPostgresSource:
         self._made += 1

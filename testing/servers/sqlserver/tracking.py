@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from testing.servers.sqlserver.cdc.procedures import Arguments, set_flags
+from testing.servers.sqlserver.cdc.procedures import Arguments, locked, set_flags
 from testing.servers.sqlserver.language.captured import SYSTEM
 from testing.servers.sqlserver.language.dialect import quoted, tokens
 from testing.servers.sqlserver.language.names import TableName
@@ -70,17 +70,9 @@ def _set_table(session: Session, table: TableName, *, enabled: bool) -> None:
             f"Cannot enable change tracking on table '{table.name}'. Change tracking requires a primary key on the"
             " table. Create a primary key on the table before enabling change tracking.",
         )
-    own = not session.state.depth
-    connection.execute(f"{'BEGIN; ' if own else ''}LOCK TABLE {table.sql} IN SHARE ROW EXCLUSIVE MODE")
-    try:
+    with locked(session, table):
         for statement in _made(table, keys):
             connection.execute(statement)
-    except Refusal:
-        if own:
-            connection.execute("ROLLBACK")
-        raise
-    if own:
-        connection.execute("COMMIT")
 
 
 def tracked(session: Session, table: TableName) -> bool:

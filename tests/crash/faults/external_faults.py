@@ -17,7 +17,7 @@ from replicator.sources.registry import source_kind
 from tests.crash.consistency_checker import KEYED, KEYLESS
 from tests.crash.faults.proxy import Proxy
 from tests.crash.harness import LEASE_SECONDS, Life, Stand
-from tests.crash.plan import METADATA_RESTORED, RESTORED
+from tests.crash.plan import FAILED_OVER, METADATA_RESTORED, REDO_HELD, RESTORED
 from tests.crash.sources import SourceUnderTest
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator
@@ -72,6 +72,8 @@ class Strikes:
             "tables upgraded to format version 3": lambda _: self._set("format_version", "3"),
             "tables partitioned otherwise": lambda _: self._set("partition_by", "*.*: bucket(5, _sequence_num)"),
             "paused and resumed": self._pause,
+            FAILED_OVER: lambda _: stand.break_source(source.fail_over),
+            REDO_HELD: lambda _: source.hold_redo(chance.uniform(1.0, 8.0)),
             RESTORED: self._restore,
             METADATA_RESTORED: self._restore_metadata,
         }

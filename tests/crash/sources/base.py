@@ -108,6 +108,14 @@ class SourceUnderTest(ABC):
     def _copy(self) -> Path:
         return self._data.with_name("copy")
 
+    def fail_over(self) -> None:
+        """Of a group of servers: another one takes over, with all that was committed."""
+        raise NotImplementedError
+
+    def hold_redo(self, seconds: float) -> None:
+        """Of a group of servers: that which is read stands still for so long."""
+        raise NotImplementedError
+
     def answer_errors(self, proxy: Proxy, statements: int, chance: random.Random, share: float = 1.0) -> None:
         """Of any class, to about such a share of Tidemark's next statements, done or not; 0 statements end it."""
         proxy.answer_errors(statements, CODES.get(self.kind, ()), chance=chance, share=share)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from testing.servers.sqlserver.availability_group import AvailabilityGroup
 from testing.servers.sqlserver.embedded import EmbeddedSQLServer
+from tests.crash.faults.proxy import Proxy
 from tests.crash.sources.base import SourceUnderTest, copied
 
-TRACKING = "tracking"
+TRACKING, SECONDARY = "tracking", "secondary"
 
 
 class SqlServer(SourceUnderTest):
     """A history has a database of its own, because change data capture is a database's, and in it a schema of that
     name, which is the default one of the login that writes.
 
-    `version` "tracking": Tidemark reads Change Tracking.
+    `version` "tracking": Tidemark reads Change Tracking; "secondary": a readable secondary of an availability group.
     """
 
     dialect = "sqlserver"
@@ -32,7 +35,10 @@ class SqlServer(SourceUnderTest):
 
         del caseless
         self.nets_changes = version == TRACKING
-        self.server = EmbeddedSQLServer(folder, encrypt="off", durable=True)
+        server = EmbeddedSQLServer(folder, encrypt="off", durable=True)
+        self.group = AvailabilityGroup(server) if version == SECONDARY else None
+        self.server = self.group or server
+        self._readers: dict[str, Proxy] = {}
         self._connection = driver.Connection
         self.errors = driver.SqlServerDriver.errors  # type: ignore[misc]
 
@@ -55,8 +61,12 @@ class SqlServer(SourceUnderTest):
                 "unordered")),
             ):  # fmt: skip
                 cursor.execute(statement)
+        if self.group is not None:
+            self.group.join()
 
     def drop(self, name: str) -> None:
+        if (proxy := self._readers.pop(name, None)) is not None:
+            proxy.close()
         self.execute(f"DROP DATABASE [{name}]", f"DROP LOGIN [{name}]")
 
     def tables(self, name: str) -> set[str]:
@@ -69,8 +79,36 @@ class SqlServer(SourceUnderTest):
         """As RESTORE DATABASE does it."""
         self.server.stop()
         copied(self._copy, self._data)
+        if self.group is not None:
+            self.group.primary.begin_fork()
+            self.group.primary.start()
+            self.group.renew()
+            return
         self.server.begin_fork()
         self.server.start()
+
+    @property
+    def _data(self) -> Path:
+        server = self.group.primary if self.group is not None else self.server
+        return Path(server.postgres.folder)
+
+    @property
+    def _copy(self) -> Path:
+        return Path(self.server.folder) / "copy"
+
+    def fail_over(self) -> None:
+        """Without loss; a secondary is made anew."""
+        assert self.group is not None
+        self.group.failover()
+        self.group.renew()
+
+    def hold_redo(self, seconds: float) -> None:
+        """The secondary stands still for so long, and those who read it are cut off."""
+        assert self.group is not None
+        with self.group.held():
+            for proxy in list(self._readers.values()):
+                proxy.cut_now()
+            time.sleep(seconds)
 
     def unfollowable(self, name: str) -> set[str]:
         """Without key, and with a column of which the log has no old values; for Change Tracking, without a primary
@@ -108,7 +146,11 @@ class SqlServer(SourceUnderTest):
 
     def address(self, name: str, port: int) -> dict[str, Any]:
         known = self.server.address
-        return {
+        reads: dict[str, Any] = {}
+        if self.group is not None:
+            proxy = self._readers.setdefault(name, Proxy(self.server.host, self.group.secondary.port))
+            reads = {"read_from": "secondary", "secondary_host": proxy.host, "secondary_port": proxy.port}
+        return reads | {
             "host": known["host"], "port": port, "user": known["user"], "password": known["password"], "database": name,
             "tls": self.tls_off, "capture": "change_tracking" if self.nets_changes else "cdc",
         }  # fmt: skip

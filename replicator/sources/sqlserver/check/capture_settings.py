@@ -11,8 +11,9 @@ from replicator.sources.sqlserver.config import Capture
 from replicator.sources.sqlserver.dialect import quoted
 from replicator.sources.sqlserver.names import names_of
 from replicator.sources.sqlserver.stream import log_status
+from replicator.sources.sqlserver.tracking import change_tracking
 
-_DAY = 24 * 60
+DAY = 24 * 60
 _MAX_SKEW = 5.0
 _LEAST = 13
 _TIMES = {13: "2016", 14: "2017", 15: "2019", 16: "2022", 17: "2025"}
@@ -96,22 +97,26 @@ def retention(server: Server) -> CheckFinding:
             "There is no cleanup job: change tables grow without end.",
             "EXEC sys.sp_cdc_add_job @job_type = N'cleanup';",
         )
-    minutes = int(rows[0][0] or 0)
-    if minutes < _DAY:
-        return warning(
-            f"Changes are kept for only {minutes / 60:.1f} hours.",
-            "EXEC sys.sp_cdc_change_job @job_type = N'cleanup', @retention = 4320; (minutes)",
-        )
-    return ok(f"Changes are kept for {minutes / _DAY:.1f} days.")
+    longer = "EXEC sys.sp_cdc_change_job @job_type = N'cleanup', @retention = 4320; (minutes)"
+    return kept(int(rows[0][0] or 0), longer)
+
+
+def kept(minutes: int, longer: str) -> CheckFinding:
+    """`longer`: SQL that has changes kept for longer."""
+    if minutes < DAY:
+        return warning(f"Changes are kept for only {minutes / 60:.1f} hours.", longer)
+    return ok(f"Changes are kept for {minutes / DAY:.1f} days.")
 
 
 def isolation(server: Server) -> CheckFinding:
-    """Tables without key are read in one view where that is allowed."""
+    """Tables without key are read in one view where that is allowed; Change Tracking is read in no other way."""
     if server.snapshot:
         return ok("SNAPSHOT isolation is allowed.")
+    allow = change_tracking.ALLOW.format(database=quoted(server.database))
+    if server.config.capture is Capture.TRACKING:
+        return failed(change_tracking.NO_SNAPSHOT, allow)
     return warning(
-        "SNAPSHOT isolation is not allowed: a table without key can be read only while nobody writes it.",
-        f"ALTER DATABASE {quoted(server.database)} SET ALLOW_SNAPSHOT_ISOLATION ON;",
+        "SNAPSHOT isolation is not allowed: a table without key can be read only while nobody writes it.", allow
     )
 
 

@@ -62,7 +62,7 @@ _TRACKING_CHECKS = Checks[Server](
         ("primary", "Primary replica", capture_settings.writable),
         ("tracking", "Change Tracking", tracking.enabled),
         ("retention", "Retention of changes", tracking.retention),
-        ("isolation", "Snapshot isolation", tracking.isolation),
+        ("isolation", "Snapshot isolation", capture_settings.isolation),
         ("collation", "Case sensitivity of names", capture_settings.names),
         ("clock", "Clocks", capture_settings.clock),
         ("watermark", "Watermark table", tracking.watermark),

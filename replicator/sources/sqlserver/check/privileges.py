@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from replicator.errors import TableError, TidemarkError
 from replicator.model.identifiers import TableId
@@ -14,7 +14,7 @@ from replicator.sources.sqlserver.dialect import quoted, table_name
 from replicator.sources.sqlserver.stream import capture_instances, log_status
 from replicator.sources.sqlserver.watermark import create_statements, forget, watermark_table, write_mark
 
-_PROBE_REPLICATOR = "connection-test"
+PROBE = "connection-test"  # the replicator's name, and the mark
 MAX_TABLES = 2000
 SHOWN = 5
 
@@ -49,13 +49,24 @@ def watermark(server: Server) -> CheckFinding:
     statements = "".join(f"{statement};\n" for statement in create_statements(schema))
     statements += f"{capture_instances.enable_statement(table, f'{schema}_watermark')};\n"
     statements += f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table_name(table)} TO {server.user};"
+
+    def probe() -> None:
+        write_mark(server.connection, schema, PROBE, PROBE)
+        forget(server.connection, schema, PROBE)
+
+    return writes_marks(server, table, create_statements(schema), statements, probe)
+
+
+def writes_marks(
+    server: Server, table: TableId, statements: Sequence[str], remedy: str, probe: Callable[[], None]
+) -> CheckFinding:
+    """`statements` make the table where it is missing; `probe` writes a mark and takes it away."""
     try:
-        for statement in create_statements(schema):
+        for statement in statements:
             server.connection.run(statement, server.config.where)
-        write_mark(server.connection, schema, _PROBE_REPLICATOR, _PROBE_REPLICATOR)
-        forget(server.connection, schema, _PROBE_REPLICATOR)
+        probe()
     except TidemarkError as error:
-        return failed(f"Watermarks cannot be written: {error.message}", statements)
+        return failed(f"Watermarks cannot be written: {error.message}", remedy)
     return ok(f"Watermarks are written to {table}.")
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from replicator.errors import TableError, TidemarkError
+from replicator.errors import TableError
 from replicator.model.table_set import TableSet
 from replicator.sources.shared.check_runner import CheckFinding, failed, ok, warning, without_tables
 from replicator.sources.sqlserver.catalog.table_description import TableDescription
-from replicator.sources.sqlserver.check.privileges import MAX_TABLES, SHOWN, names_of_tables
+from replicator.sources.sqlserver.check.capture_settings import DAY, kept
+from replicator.sources.sqlserver.check.privileges import MAX_TABLES, PROBE, SHOWN, names_of_tables, writes_marks
 from replicator.sources.sqlserver.check.server_info import Server
 from replicator.sources.sqlserver.dialect import quoted, table_name
 from replicator.sources.sqlserver.tracking import change_tracking
 
-_DAY = 24 * 60
-_MINUTES = {1: 1, 2: 60, 3: _DAY}  # sys.change_tracking_databases.retention_period_units
-_PROBE_REPLICATOR = "connection-test"
+_MINUTES = {1: 1, 2: 60, 3: DAY}  # sys.change_tracking_databases.retention_period_units
 _RETENTION = (
     "SELECT retention_period, retention_period_units, is_auto_cleanup_on FROM sys.change_tracking_databases "
     "WHERE database_id = DB_ID()"
@@ -44,20 +43,8 @@ def retention(server: Server) -> CheckFinding:
             "Changes are never removed: automatic cleanup is off.",
             "ALTER DATABASE CURRENT SET CHANGE_TRACKING (AUTO_CLEANUP = ON);",
         )
-    minutes = int(period) * _MINUTES.get(int(unit), _DAY)
-    if minutes < _DAY:
-        return warning(
-            f"Changes are kept for only {minutes / 60:.1f} hours.",
-            "ALTER DATABASE CURRENT SET CHANGE_TRACKING (CHANGE_RETENTION = 7 DAYS);",
-        )
-    return ok(f"Changes are kept for {minutes / _DAY:.1f} days.")
-
-
-def isolation(server: Server) -> CheckFinding:
-    """Rows and what changed have to be of one moment."""
-    if server.snapshot:
-        return ok("SNAPSHOT isolation is allowed.")
-    return failed(change_tracking.NO_SNAPSHOT, change_tracking.ALLOW.format(database=quoted(server.database)))
+    longer = "ALTER DATABASE CURRENT SET CHANGE_TRACKING (CHANGE_RETENTION = 7 DAYS);"
+    return kept(int(period) * _MINUTES.get(int(unit), DAY), longer)
 
 
 def watermark(server: Server) -> CheckFinding:
@@ -66,14 +53,12 @@ def watermark(server: Server) -> CheckFinding:
     table, statements = change_tracking.marks_table(schema), change_tracking.marks_statements(schema)
     remedy = "".join(f"{one};\n" for one in (*statements, change_tracking.enable_statement(table)))
     remedy += f"GRANT SELECT, INSERT, UPDATE, DELETE, VIEW CHANGE TRACKING ON {table_name(table)} TO {server.user};"
-    try:
-        for statement in statements:
-            server.connection.run(statement, server.config.where)
-        change_tracking.write_mark(server.connection, schema, _PROBE_REPLICATOR, _PROBE_REPLICATOR)
-        change_tracking.forget_marks(server.connection, schema, _PROBE_REPLICATOR, [_PROBE_REPLICATOR])
-    except TidemarkError as error:
-        return failed(f"Watermarks cannot be written: {error.message}", remedy)
-    return ok(f"Watermarks are written to {table}.")
+
+    def probe() -> None:
+        change_tracking.write_mark(server.connection, schema, PROBE, PROBE)
+        change_tracking.forget_marks(server.connection, schema, PROBE, [PROBE])
+
+    return writes_marks(server, table, statements, remedy, probe)
 
 
 def tracked(server: Server, tables: TableSet | None) -> CheckFinding:

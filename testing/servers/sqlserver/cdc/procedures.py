@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -165,11 +166,18 @@ def enable_table(session: Session, arguments: Arguments) -> None:
 
 
 def _make(session: Session, table: TableName, instance: str, arguments: Arguments) -> None:
-    connection, wanted = session.connection, _listed(table, arguments.get("captured_column_list"))
-    own = not session.state.depth
+    wanted = _listed(table, arguments.get("captured_column_list"))
+    with locked(session, table):
+        _made(session, table, instance, arguments, wanted)
+
+
+@contextmanager
+def locked(session: Session, table: TableName) -> Iterator[None]:
+    """Nobody writes the table, until the session's transaction ends: one of its own, where it has none."""
+    connection, own = session.connection, not session.state.depth
     connection.execute(f"{'BEGIN; ' if own else ''}LOCK TABLE {table.sql} IN SHARE ROW EXCLUSIVE MODE")
     try:
-        _made(session, table, instance, arguments, wanted)
+        yield
     except Refusal:
         if own:
             connection.execute("ROLLBACK")
