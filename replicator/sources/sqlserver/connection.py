@@ -257,11 +257,13 @@ def _not_let_in(config: SqlServerConfig, rows: list[tuple[Any, ...]]) -> Tidemar
     if not rows:
         return SourcePermissionDenied(f"{said}: there is none of that name.", remedy="Correct the database's name.")
     ((state, group, primary, access),) = rows
-    if state == "ONLINE" and (group is None or (primary and access and not config.read_only)):
+    if state == "ONLINE" and not access and (group is None or primary):
         remedy = f"CREATE USER [tidemark] FOR LOGIN [tidemark]; in the database {config.database}."
         return SourcePermissionDenied(f"{said}.", remedy=remedy)
     if state != "ONLINE":
         why, remedy = f"it is {str(state).lower()}", _FAILING_OVER
+    elif group is None or (primary and not config.read_only):
+        why, remedy = "it was not there yet", _FAILING_OVER
     elif primary or config.read_only:
         why, remedy = "no secondary replica takes readers now", _TO_READERS
     elif primary is None:

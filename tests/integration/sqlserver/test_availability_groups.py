@@ -202,7 +202,7 @@ def test_a_replica_that_does_not_answer_as_it_should_is_retried_and_told_with_wh
         with pytest.raises(SourceUnreachable, match=says) as caught:
             next(iter(source.log_reader(REPLICATOR, ReadOptions()).read(start, place.tables, place.schemas)))
         assert helps in caught.value.remedy
-        name = "secondary" if given["read_from"] == "secondary" else "primary" if not told else "connection"
+        name = "secondary" if given["read_from"] == "secondary" else "primary" if not told else "reachable"
         assert finding(place, name, **given).status is CheckStatus.FAILED
     finally:
         availability_group.states(primary={"role": "primary"}, secondary={"role": "secondary"})
@@ -224,7 +224,7 @@ def test_a_listener_routes_readers_to_the_secondary_or_they_read_from_the_primar
     availability_group.states(primary={"role": "primary", "route": [secondary.host, secondary.port]})
     try:
         found = finding(place, "secondary", **given)
-        assert (found.status, "s behind the primary replica" in found.message) == (CheckStatus.OK, True)
+        assert (found.status, "s behind the primary replica" in found.detail) == (CheckStatus.OK, True)
         place.run("INSERT INTO @.t VALUES (2, N'b')")
         messages = place.read(start)
         assert not any(isinstance(one, Notice) for one in messages)
