@@ -20,7 +20,7 @@ from replicator.errors import (
     SourceUnreachable,
     TidemarkError,
 )
-from replicator.model.change import Commit, Heartbeat, Notice, Watermark
+from replicator.model.change import Commit, Heartbeat, LogMessage, Notice, Watermark
 from replicator.model.identifiers import TableId
 from replicator.sources.base import CheckStatus, ReadOptions
 from replicator.sources.sqlserver.config import SqlServerConfig
@@ -99,7 +99,9 @@ def test_rows_come_when_the_secondary_has_redone_them_and_marks_lie_between_them
         messages = place.messages(start)
         quiet = [next(messages) for _ in range(4)]
         assert all(isinstance(one, Heartbeat) for one in quiet)  # the primary has them, and the secondary does not
-    found = place.read(start)
+    found: list[LogMessage] = []
+    while len(changes(found, "id")) < 3:
+        found.append(next(messages))
     (at,) = [place for place, one in enumerate(found) if isinstance(one, Watermark) and one.token == token]
     assert changes(found[:at], "id", "v") == [("INSERT", 1, "a")]
     assert changes(found[at:], "id", "v") == [("INSERT", 2, "b"), ("UPDATE", 1, "c")]
