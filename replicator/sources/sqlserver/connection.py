@@ -39,7 +39,8 @@ from replicator.sources.sqlserver.dialect import literal
 LOCK_MILLISECONDS = 5_000
 ROWS, ROW_BYTES = 10_000, 16 * 1024 * 1024  # of a result that is wanted as a whole, at a time
 SILENT_SECONDS = 60  # in the midst of a result
-FIRST_ROWS = 200  # of a result, until it is known how wide they are
+FIRST_ROWS = 20  # of a result, until it is known how wide they are, and how fast they come
+HELD_SECONDS = 0.2  # of a batch: the driver may keep Python's lock meanwhile (ADR 52)
 # Messages are recognised by their English text: the driver gives the SQLSTATE and no number.
 _SESSION = (
     "SET LANGUAGE us_english; SET DATEFORMAT ymd; SET TEXTSIZE 2147483647; SET ROWCOUNT 0; SET ANSI_NULLS ON; "
@@ -151,12 +152,14 @@ class Connection:
             self._bound_waits(SILENT_SECONDS)
         wanted, first = min(rows, FIRST_ROWS), True
         while True:
+            started = time.monotonic()
             batch = self._batch(wanted, where)
             if batch.num_rows or first:
                 yield batch
             if batch.num_rows < wanted:
                 return
-            wanted, first = max(1, min(rows, size * batch.num_rows // (batch.nbytes + 1))), False
+            by_time = wanted * HELD_SECONDS / (time.monotonic() - started + 1e-6)
+            wanted, first = max(1, min(rows, size * batch.num_rows // (batch.nbytes + 1), int(by_time))), False
 
     def _batch(self, rows: int, where: str | TableId) -> pa.RecordBatch:
         started = time.monotonic()
@@ -270,7 +273,7 @@ def _not_let_in(config: SqlServerConfig, rows: list[tuple[Any, ...]]) -> Tidemar
         why, remedy = "the replica is neither primary nor secondary now", _FAILING_OVER
     else:
         why, remedy = "this is a secondary replica", TO_PRIMARY
-    return SourceUnreachable(f"{said}: {why}.", remedy=remedy)
+    return _of_the_server(SourceUnreachable(f"{said}: {why}.", remedy=remedy))
 
 
 def _logged_in(config: SqlServerConfig, address: str) -> Connection:
