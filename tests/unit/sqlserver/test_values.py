@@ -128,9 +128,24 @@ def test_settings_cannot_add_to_the_connection_string() -> None:
     assert "s}}ecret" not in windows
 
 
+def test_sessions_that_read_a_secondary_say_so_and_others_do_not() -> None:
+    """learn.microsoft.com/sql/connect/odbc/windows/high-availability-and-disaster-recovery, ApplicationIntent."""
+    given = {**SETTINGS, "read_from": "secondary", "secondary_host": "replica.example", "secondary_port": "1444"}
+    config = SqlServerConfig.parse(given)
+    assert "ApplicationIntent={ReadWrite}" in _connection_string(config, "192.0.2.1")
+    text = _connection_string(config.of_reading, "192.0.2.2")
+    assert "ApplicationIntent={ReadOnly}" in text
+    assert "Server={tcp:192.0.2.2,1444}" in text
+    assert "HostnameInCertificate={replica.example}" in text
+    routed = SqlServerConfig.parse({**SETTINGS, "read_from": "secondary", "secondary_port": "1444"}).of_reading
+    assert (routed.host, routed.port, routed.read_only) == ("db.example", 1433, True)
+    tracking = SqlServerConfig.parse({**given, "capture": "change_tracking"})
+    assert tracking.of_reading is tracking  # which SQL Server disables on secondaries
+
+
 @pytest.mark.parametrize(
     "wrong", [{"database": ""}, {"host": "169.254.169.254"}, {"tls": "sometimes"}, {"watermark_schema": "a.b"},
-              {"port": 0}, {"login": "trust me"}],
+              {"port": 0}, {"login": "trust me"}, {"read_from": "secondary", "secondary_host": "169.254.169.254"}],
 )  # fmt: skip
 def test_settings_that_cannot_be_right_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError):
