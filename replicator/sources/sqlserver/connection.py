@@ -9,7 +9,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from types import ModuleType
@@ -245,13 +245,13 @@ def _refused(config: SqlServerConfig, address: str, error: SourceAuthenticationF
     """
     if config.database.lower() == "master":
         return error
-    with suppress(TidemarkError):
-        master = _logged_in(replace(config, database="master", read_only=False), address)
-        try:
+    try:
+        with closing(_logged_in(replace(config, database="master", read_only=False), address)) as master:
             return _not_let_in(config, master.rows(_ACCESS.format(name=literal(config.database)), config.where))
-        finally:
-            master.close()
-    return error
+    except SourceUnreachable as away:  # in the midst of a failover, perhaps
+        return error if away.answered else away
+    except TidemarkError:
+        return error
 
 
 def _not_let_in(config: SqlServerConfig, rows: list[tuple[Any, ...]]) -> TidemarkError:
