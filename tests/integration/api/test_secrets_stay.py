@@ -64,6 +64,7 @@ VALUES = {
     "host": "rogue.example", "port": 1, "user": "other", "database": "other", "ca": "", "tls": "",
     "service": "other", "sid": "other", "pdb": "other",
     "login": "entra_password", "certificate_host": "rogue.example",
+    "read_from": "secondary", "secondary_host": "rogue.example", "secondary_port": 1,
     "bootstrap_servers": "rogue:1",
     "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256", "username": "other",
 }  # fmt: skip
