@@ -22,7 +22,7 @@ import psycopg2
 
 from testing.servers.sqlserver.embedded import EmbeddedSQLServer
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
-from webapp.embedded.processes import ServerFailed, open_files
+from webapp.embedded.processes import ServerFailed
 
 SLOT = "replica"
 PATIENCE_SECONDS = 60.0
@@ -64,8 +64,6 @@ class AvailabilityGroup:
         if self._made:
             self.secondary.stop(signal.SIGKILL)
             shutil.rmtree(self.secondary.postgres.folder, ignore_errors=True)
-        with open_files():  # Postgres' user walks through it
-            self.secondary.folder.mkdir(parents=True, exist_ok=True)
         standby = self._standby()
         _back_up(self.primary.postgres, standby)
         self.secondary.postgres = standby
@@ -161,9 +159,8 @@ class AvailabilityGroup:
             "deadlock_timeout": "200ms", "primary_slot_name": SLOT, "hot_standby_feedback": "on",
             "max_standby_streaming_delay": "-1", "wal_receiver_status_interval": "1s",
         }  # fmt: skip
-        made = EmbeddedPostgresSource(
-            self.secondary.folder / f"data{self._made}", durable=self._durable, options=options
-        )
+        folder = self.primary.postgres.folder.with_name(f"replica{self._made}")  # where its user can walk to
+        made = EmbeddedPostgresSource(folder, durable=self._durable, options=options)
         made.database = "postgres"
         return made
 
