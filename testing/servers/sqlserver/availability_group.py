@@ -64,6 +64,7 @@ class AvailabilityGroup:
         if self._made:
             self.secondary.stop(signal.SIGKILL)
             shutil.rmtree(self.secondary.postgres.folder, ignore_errors=True)
+        self.secondary.folder.mkdir(parents=True, exist_ok=True)
         standby = self._standby()
         _back_up(self.primary.postgres, standby)
         self.secondary.postgres = standby
