@@ -98,13 +98,15 @@ class AvailabilityGroup:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """The secondary redoes nothing meanwhile."""
-        _run(self.secondary.postgres, "SELECT pg_wal_replay_pause()")
-        _until(lambda: _one(self.secondary.postgres, "SELECT pg_get_wal_replay_pause_state()") == "paused")
+        """The secondary redoes nothing meanwhile, unless it is promoted."""
+        server = self.secondary.postgres
+        _run(server, "SELECT pg_wal_replay_pause()")
+        _until(lambda: _one(server, "SELECT pg_get_wal_replay_pause_state()") == "paused")
         try:
             yield
         finally:
-            _run(self.secondary.postgres, "SELECT pg_wal_replay_resume()")
+            with suppress(psycopg2.Error):  # it is promoted, or gone
+                _run(server, "SELECT pg_wal_replay_resume()")
 
     def caught_up(self) -> None:
         """Returns when what the primary has now is seen on the secondary."""
