@@ -19,7 +19,7 @@ from pytest_django.plugin import DjangoDbBlocker
 
 from testing.servers.mysql import EmbeddedMySQL
 from testing.servers.oracle.server.embedded import EmbeddedOracle
-from testing.servers.s3 import EmbeddedS3
+from testing.servers.stores.s3 import EmbeddedS3
 from tests.database import migrated
 from tests.environment import HOME, POSTGRES
 from webapp import environment
@@ -30,9 +30,7 @@ from webapp.embedded.redis import EmbeddedRedis
 from webapp.installation import catalog_database
 
 if TYPE_CHECKING:
-    from testing.servers.azure import EmbeddedAzure
     from testing.servers.bigquery.embedded import EmbeddedBigQuery
-    from testing.servers.gcs import EmbeddedGcs
     from testing.servers.glue import EmbeddedGlue
     from testing.servers.hive import EmbeddedHive
     from testing.servers.iceberg_rest import EmbeddedRestCatalog
@@ -42,6 +40,8 @@ if TYPE_CHECKING:
     from testing.servers.spanner import EmbeddedSpanner
     from testing.servers.sqlserver.availability_group import AvailabilityGroup
     from testing.servers.sqlserver.embedded import EmbeddedSQLServer
+    from testing.servers.stores.azure import EmbeddedAzure
+    from testing.servers.stores.gcs import EmbeddedGcs
     from tests.integration.kafka.security import Authority
     from tests.integration.spark.lake import Lake
 
@@ -335,7 +335,7 @@ def spanner_server() -> Iterator[EmbeddedSpanner]:
 @pytest.fixture(scope="session")
 def gcs() -> Iterator[EmbeddedGcs]:
     """A live emulator of Google Cloud Storage."""
-    from testing.servers.gcs import EmbeddedGcs
+    from testing.servers.stores.gcs import EmbeddedGcs
 
     yield from _while_it_runs(EmbeddedGcs(HOME / "gcs"))
 
@@ -343,7 +343,7 @@ def gcs() -> Iterator[EmbeddedGcs]:
 @pytest.fixture(scope="session")
 def azure() -> Iterator[EmbeddedAzure]:
     """A live emulator of Azure's storage."""
-    from testing.servers.azure import EmbeddedAzure
+    from testing.servers.stores.azure import EmbeddedAzure
 
     yield from _while_it_runs(EmbeddedAzure(HOME / "azure"))
 

@@ -16,7 +16,7 @@ from benchmarks.lake.merging import MergedTable
 from benchmarks.report import Row
 from testing.servers.iceberg_rest import EmbeddedRestCatalog
 from testing.servers.rest_front import RestFront
-from testing.servers.s3 import EmbeddedS3
+from testing.servers.stores.s3 import EmbeddedS3
 
 if TYPE_CHECKING:
     from replicator.targets.iceberg.destination import LakeCatalog

@@ -15,8 +15,8 @@ from benchmarks.initial_load import say
 from benchmarks.lake.merging import MergedTable
 from benchmarks.report import Row
 from testing.servers.iceberg_rest import EmbeddedRestCatalog
-from testing.servers.s3 import EmbeddedS3
-from testing.servers.s3_front import S3Front
+from testing.servers.stores.s3 import EmbeddedS3
+from testing.servers.stores.s3_front import S3Front
 
 if TYPE_CHECKING:
     from replicator.targets.base import ApplyResult, TargetChange, TargetTable

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.data.world import World
 from benchmarks.freshness import Look, in_postgres, in_sqlite
 from testing.servers.iceberg_rest import EmbeddedRestCatalog
-from testing.servers.s3 import EmbeddedS3
+from testing.servers.stores.s3 import EmbeddedS3
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from replicator.staging.segment_file import SegmentFile, make_durable
 from replicator.staging.storage import Storage
 from replicator.state.journal import Segment, SegmentKind
 from replicator.targets.iceberg.spark.staged_files import FOLDER, FORGOTTEN, staged
-from testing.servers.s3 import EmbeddedS3
+from testing.servers.stores.s3 import EmbeddedS3
 from webapp import environment
 
 pytestmark = pytest.mark.integration

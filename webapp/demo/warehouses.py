@@ -47,7 +47,7 @@ def _postgres(folder: Path, port: int) -> Iterator[Warehouse]:
 @contextmanager
 def _redshift(folder: Path, port: int) -> Iterator[Warehouse]:
     from testing.servers.redshift import EmbeddedRedshift  # noqa: PLC0415 - only a checkout has it
-    from testing.servers.s3 import EmbeddedS3  # noqa: PLC0415
+    from testing.servers.stores.s3 import EmbeddedS3  # noqa: PLC0415
 
     with ExitStack() as stack:  # the folder is the server's user's, who may be another one and can walk to it only then
         server, store = EmbeddedPostgresSource(folder, options=MODEST), EmbeddedS3(folder / "s3")

@@ -28,16 +28,16 @@ from tests.staged import Row
 
 if TYPE_CHECKING:
     from replicator.targets.iceberg.jvm.session import SparkConfig
-    from testing.servers.azure import EmbeddedAzure
     from testing.servers.bigquery.embedded import EmbeddedBigQuery
-    from testing.servers.gcs import EmbeddedGcs
     from testing.servers.glue import EmbeddedGlue
     from testing.servers.hive import EmbeddedHive
     from testing.servers.iceberg_rest import EmbeddedRestCatalog
     from testing.servers.redshift import EmbeddedRedshift
-    from testing.servers.s3 import EmbeddedS3
     from testing.servers.snowflake.embedded import EmbeddedSnowflake
     from testing.servers.spanner import EmbeddedSpanner
+    from testing.servers.stores.azure import EmbeddedAzure
+    from testing.servers.stores.gcs import EmbeddedGcs
+    from testing.servers.stores.s3 import EmbeddedS3
     from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 

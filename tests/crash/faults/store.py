@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from testing.servers.s3 import EmbeddedS3
-from testing.servers.s3_front import S3Front
+from testing.servers.stores.s3 import EmbeddedS3
+from testing.servers.stores.s3_front import S3Front
 from tests.crash.faults.proxy import Proxy
 from webapp.embedded.ports import LOOPBACK
 

@@ -24,7 +24,7 @@ from replicator.targets.delta.kind import DELTA
 from replicator.targets.delta.query_examples import examples
 from replicator.targets.iceberg.destination import NO_LAKE, LakeCatalog
 from testing.servers.glue import EmbeddedGlue
-from testing.servers.s3 import EmbeddedS3
+from testing.servers.stores.s3 import EmbeddedS3
 from tests.integration.delta.lake import DeltaLake
 from tests.staged import insert, schema_of, update
 

@@ -22,7 +22,7 @@ from replicator.targets.iceberg.layout import Layout
 from replicator.targets.iceberg.target import IcebergTarget
 from replicator.targets.registry import target_kind
 from testing.servers.rest_front import OAuth, RestFront
-from testing.servers.s3_answers import S3Answers
+from testing.servers.stores.s3_answers import S3Answers
 from tests.contract.targets.places import jdbc_settings
 from tests.staged import insert, schema_of, segment
 from webapp.embedded.java_artifacts import spark_jars

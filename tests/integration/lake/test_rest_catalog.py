@@ -27,7 +27,7 @@ from replicator.targets.iceberg.target import IcebergTarget, clean
 from replicator.targets.kind import Opening
 from testing.servers.iceberg_rest import EmbeddedRestCatalog
 from testing.servers.rest_front import OAuth, RestFront, SigV4
-from testing.servers.s3 import EmbeddedS3
+from testing.servers.stores.s3 import EmbeddedS3
 from tests.environment import HOME
 from tests.staged import Row, delete, insert, schema_of, segment, update
 from webapp.embedded.java_artifacts import spark_jars

@@ -21,7 +21,7 @@ from replicator.targets.redshift.aws import Aws
 from replicator.targets.redshift.config import destination
 from testing.servers.glue import EmbeddedGlue
 from testing.servers.redshift import CUT, FULL, LOST, EmbeddedRedshift
-from testing.servers.s3_answers import S3Answers
+from testing.servers.stores.s3_answers import S3Answers
 from tests.contract.targets.model import Model
 from tests.crash.faults.proxy import Proxy
 from tests.integration.warehouse.copies import KEYED, RedshiftCopies

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from testing.servers.s3 import EmbeddedS3
+from testing.servers.stores.s3 import EmbeddedS3
 from tests.integration.pipeline.lab import Lab, insert
 from webapp.database import clock
 from webapp.monitoring.models import Failure, LogLine

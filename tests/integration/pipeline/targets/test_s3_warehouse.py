@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from replicator.targets.iceberg.jvm import jvm
-from testing.servers.s3 import EmbeddedS3
+from testing.servers.stores.s3 import EmbeddedS3
 from tests.integration.pipeline.lab import Lab, insert
 from tests.integration.pipeline.own_process import run, said
 from webapp.database import clock

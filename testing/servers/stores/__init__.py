@@ -1,0 +1,1 @@
+"""Object stores for tests: S3, GCS and Azure, from packages."""
