@@ -17,9 +17,8 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 from testing.workload.histories import MEDIUM, SMALL, generate
@@ -27,7 +26,7 @@ from testing.workload.mysql import kinds
 from testing.workload.shrinker import shrink
 from testing.workload.workload import History
 from tests.crash.harness import Stand
-from tests.crash.plan import FAILED_OVER, Deck, Plan, fault_table
+from tests.crash.plan import Deck, Plan, fault_table
 from tests.crash.sources import SOURCES
 
 EXAMPLES = 3
@@ -42,9 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = ", names compared without case" if caseless else ""
     print(f"seed {seed}, source {options.source} {options.version}".rstrip() + names, flush=True)
     with (
-        _folder() as folder,
+        tempfile.TemporaryDirectory(prefix="tidemark-crash-") as folder,
         Stand(
-            folder,
+            Path(folder),
             options.source,
             options.version,
             caseless=caseless,
@@ -59,14 +58,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             run.histories(options.only or range(options.histories))
         return run.summary()
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    """Which the servers' user can walk to: what stands for one that it cannot (`postgres_family`) is kept."""
-    with tempfile.TemporaryDirectory(prefix="tidemark-crash-") as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
 
 
 def _caseless(options: argparse.Namespace, seed: int) -> bool:
@@ -87,7 +78,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--version",
         default="",
         help="of Postgres: 13 to 18, by default 17; of MariaDB: 10.11, by default 11.4; of SQL Server: tracking, where "
-        "Change Tracking is read, or secondary, where a readable secondary is",
+        "Change Tracking is read",
     )
     parser.add_argument(
         "--catalog",
@@ -133,7 +124,7 @@ class Run:
 
     def histories(self, numbers: Sequence[int]) -> None:
         """Play them, some at a time; then make the failing ones smaller, one by one."""
-        deck = Deck(self.seed, self._deck, alone=self.options.at_once == 1)
+        deck = Deck(self.seed, self.options.source, alone=self.options.at_once == 1)
         plans = [deck.deal() for _ in range(max(numbers) + 1)]
         with ThreadPoolExecutor(self.options.at_once) as pool:
             try:
@@ -142,11 +133,6 @@ class Run:
                 pool.shutdown(wait=False, cancel_futures=True)
         for name, history, plan in self._failing[:EXAMPLES]:
             self._shrink(name, history, plan)
-
-    @property
-    def _deck(self) -> str:
-        kinds = self.options.source, self.options.version
-        return " ".join(kinds) if kinds[1] == "secondary" else kinds[0]
 
     def replay(self, path: Path) -> None:
         """A finding, as it was written."""
@@ -174,7 +160,7 @@ class Run:
             kinds.NUL = "nul"
         history = generate(
             self.seed * 100_003 + number, self.options.source, size, self.stand.source.version,
-            unkilled=not {"source killed", FAILED_OVER} & set(plan.outer), caseless=self.stand.caseless,
+            unkilled="source killed" not in plan.outer, caseless=self.stand.caseless,
         )  # fmt: skip
         name = f"h{self.seed}_{number}"
         try:

@@ -215,6 +215,7 @@ class Stand:
 
         caseless: MariaDB and MySQL compare names without case (lower_case_table_names = 1).
         """
+        folder.chmod(0o755)  # first: for one that a server's user cannot walk to, another stands, which is kept
         self.caseless, self.neighbour = caseless, neighbour
         self.folder = folder
         self.kind, self._version = source, version
@@ -232,7 +233,6 @@ class Stand:
 
     def __enter__(self) -> Self:
         self.logs.mkdir(parents=True)
-        self.folder.chmod(0o755)
         self.postgres.start()
         self.source.server.start()
         os.environ |= {
