@@ -86,6 +86,8 @@ class Writer:
                     for statement in ("BEGIN", *statements, "COMMIT"):
                         cursor.execute(statement)
                 except self._errors:
+                    with suppress(*self._errors):
+                        connection.close()  # a transaction that one statement left open would lock out who asks
                     if not self._happened(t):
                         self._rows, self._versions, self._log, self.made = rows, versions, log, made
                         raise
