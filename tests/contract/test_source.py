@@ -169,6 +169,24 @@ def test_a_quiet_log_says_so_with_a_place_to_resume_from(place: Place) -> None:
     assert found[0].source_ts <= found[1].source_ts  # type: ignore[operator]
 
 
+def test_tables_that_the_source_had_are_told_before_a_place_that_covers_it(place: Place) -> None:
+    place.run(KEYED)
+    at = place.follow("t")
+    place.tables = TableSet(databases=frozenset({place.table("t").above}))
+    for name, changed in (("quiet", ()), ("busy", ("INSERT INTO @.t VALUES (1, 'x')", "DELETE FROM @.t"))):
+        for statement in (*changed, f"CREATE TABLE @.{name} (id int PRIMARY KEY)", *changed):
+            place.run(statement)
+        end, seen = place.log.state().offset, list[LogMessage]()
+        for message in place.messages(at):
+            seen.append(message)
+            if isinstance(message, Commit | Heartbeat) and message.offset is not None and message.offset.covers(end):
+                at = message.offset
+                break
+        told = [m.table.name for m in seen if isinstance(m, SchemaChange) and m.operation is Ddl.CREATE_TABLE]
+        assert told == [name]
+        place.schemas |= place.described(name)
+
+
 def test_rows_under_the_schema_that_holds_need_not_wait_for_the_log(place: Place) -> None:
     place.run(KEYED)
     start = place.follow("t")

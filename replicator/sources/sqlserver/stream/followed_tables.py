@@ -17,7 +17,7 @@ from replicator.sources.sqlserver.catalog.table_description import UNESTABLISHED
 from replicator.sources.sqlserver.config import Capture
 from replicator.sources.sqlserver.connection import Connection
 from replicator.sources.sqlserver.ddl.history import Statement, statements_after
-from replicator.sources.sqlserver.ddl.table_changes import Outcome, altered, created
+from replicator.sources.sqlserver.ddl.table_changes import Outcome, altered
 from replicator.sources.sqlserver.dialect import binary
 from replicator.sources.sqlserver.offset import lsn_text
 from replicator.sources.sqlserver.rows.change_rows import META, change_table
@@ -96,17 +96,17 @@ class FollowedTables(KnownTables[bytes]):
         yield from self._tell(one, reload=_rows_changed(found, self._fresh))
         self._rotate(table, one, found)
 
-    def _begin(self, table: TableId, found: TableDescription, position: bytes) -> Iterator[Outcome]:
-        """Told of once reading has come to where its change table begins."""
+    @property
+    def unestablished(self) -> bool:
+        """Does a table of the selection wait for the capture job?"""
+        return UNESTABLISHED in self._begins.values()
+
+    def _start(self, found: TableDescription) -> tuple[TableDescription, CaptureInstance | None, bytes | None]:
         if not found.instances:
             capture_instances.enable(self._connection, found)
             found = self._again(found)
         instance = found.newest
-        if instance is not None and instance.start <= position:
-            self._failed.pop(table, None)
-            described = found.under(instance)
-            self._known[table] = Followed(described.schema, described, instance)
-            yield created(described.schema)
+        return (found, None, None) if instance is None else (found.under(instance), instance, instance.start)
 
     def _choose(self, one: Followed, found: TableDescription, position: bytes) -> None:
         """Whose rows are read from `position` on, and what comes after."""

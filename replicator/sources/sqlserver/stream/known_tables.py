@@ -20,7 +20,7 @@ from replicator.sources.sqlserver.catalog.table_description import (
 )
 from replicator.sources.sqlserver.config import Capture
 from replicator.sources.sqlserver.connection import Connection
-from replicator.sources.sqlserver.ddl.table_changes import Outcome, dropped, renamed_table
+from replicator.sources.sqlserver.ddl.table_changes import Outcome, created, dropped, renamed_table
 
 P = TypeVar("P", bytes, int)
 
@@ -53,6 +53,7 @@ class KnownTables(ABC, Generic[P]):
         self._catalog = SqlServerCatalog(connection, tables, capture=self.capture)
         self._known = {table: Followed(schema) for table, schema in schemas.items() if table in tables}
         self._failed: dict[TableId, str] = {}
+        self._begins: dict[TableId, P] = {}  # of tables that reading has not come to yet
         self.notices: list[str] = []
 
     def schema(self, table: TableId) -> TableSchema | None:
@@ -67,6 +68,7 @@ class KnownTables(ABC, Generic[P]):
 
     def look(self, position: P) -> Iterator[Outcome]:
         """What the catalog shows now; it is told at `position`.  LogPurged."""
+        self._begins.clear()
         numbered = self._catalog.numbered()
         yield from self._moved(numbered)
         selected: list[TableId] = [table for table in numbered.values() if table in self._tables]
@@ -76,9 +78,23 @@ class KnownTables(ABC, Generic[P]):
             if found is not None:
                 yield from self._seen(table, found, position)
 
+    def begun(self, position: P) -> bool:
+        """Has reading come to where a table of the selection begins that was not told of?"""
+        return any(place <= position for place in self._begins.values())
+
     @abstractmethod
+    def _start(self, found: TableDescription) -> tuple[TableDescription, CaptureInstance | None, P | None]:
+        """See to it that a new table's changes are kept: with what keeps them, from which place on."""
+
     def _begin(self, table: TableId, found: TableDescription, position: P) -> Iterator[Outcome]:
-        """A table that came into the selection."""
+        """A table that came into the selection; told of once reading has come to where its changes are kept."""
+        described, instance, place = self._start(found)
+        if place is not None and place <= position:
+            self._failed.pop(table, None)
+            self._known[table] = Followed(described.schema, described, instance)
+            yield created(described.schema)
+        elif place is not None:
+            self._begins[table] = place
 
     @abstractmethod
     def _go_on(self, table: TableId, one: Followed, found: TableDescription, position: P) -> Iterator[Outcome]:

@@ -32,6 +32,7 @@ from replicator.sources.sqlserver.watermark import watermark_table, write_mark
 
 POLL_SECONDS = 0.2
 LOOK_SECONDS = 2.0
+BEGIN_SECONDS = 10.0  # for which a new table's capture instance is waited for; the capture job looks every 5 s
 MARK_SECONDS = 10.0  # a quiet log gets a mark so often: what was committed before it is known to be read
 STALLED_SECONDS = 60.0
 MOST_COMMITS = 5_000  # in one window
@@ -85,17 +86,25 @@ class ChangeTableReader(PolledReader):
         return ChangeSource(found, found.newest)
 
     def _messages(self, control: Connection) -> Iterator[LogMessage]:
-        looked = 0.0
+        looked = waiting = 0.0
+        holding = False
         while True:
             end = self._end(control)  # before the definitions that hold up to there are counted
             counts = control.rows(_DEFINED, control.where)[0]
-            if counts != self._seen or time.monotonic() - looked > LOOK_SECONDS:
+            due = holding or self._followed.begun(self._position)
+            if due or counts != self._seen or time.monotonic() - looked > LOOK_SECONDS:
                 yield from self._tell(self._followed.look(self._position))
                 yield from self._tell(self._followed.take_over(self._position))
                 yield from self._told()
                 self._retire(control)
                 self._seen, looked = counts, time.monotonic()
-            if end > self._position:
+            waiting = (waiting or time.monotonic()) if self._followed.unestablished else 0.0
+            holding = bool(waiting) and time.monotonic() - waiting < BEGIN_SECONDS
+            if holding:
+                # Nothing is said of the log meanwhile: whoever is told that all up to a place was read has this table.
+                yield Heartbeat(None, None)
+                time.sleep(POLL_SECONDS)
+            elif end > self._position:
                 try:
                     yield from self._window(control, end)
                 except TableError as error:  # of a change table: reading begins again at the last commit
@@ -171,6 +180,8 @@ class ChangeTableReader(PolledReader):
             self._followed.require_whole(self._position, self._starts(control))
         last = [one for one in commits if one.lsn <= end][-1]
         self._position, self._point, self._as_of = end, last.point, last.at
+        if self._followed.begun(end):
+            yield from self._tell(self._followed.look(end))
         if told:
             yield messages.Commit(self._offset(), last.at)
         else:

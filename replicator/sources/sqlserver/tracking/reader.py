@@ -133,6 +133,8 @@ class ChangeTrackingReader(PolledReader):
                 raise SourceUnreachable(said) from None
             raise _Altered from error
         self._position, self._as_of = end, at
+        if self._tracked.begun(end):  # told before anything says that all up to there was
+            yield from self._tell(self._tracked.look(end))
         offset = VersionOffset(end)
         yield messages.Commit(offset, at) if told else Heartbeat(offset, at)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from replicator.model.identifiers import TableId
-from replicator.sources.sqlserver.catalog.table_description import TableDescription
+from replicator.sources.sqlserver.catalog.table_description import CaptureInstance, TableDescription
 from replicator.sources.sqlserver.config import Capture
-from replicator.sources.sqlserver.ddl.table_changes import Outcome, altered, created
+from replicator.sources.sqlserver.ddl.table_changes import Outcome, altered
 from replicator.sources.sqlserver.stream.known_tables import Followed, KnownTables
 from replicator.sources.sqlserver.tracking.change_tracking import enabled
 
@@ -31,13 +31,9 @@ class TrackedTables(KnownTables[int]):
         now = self._catalog.details(sorted(tables))
         return all(table in self._known and self._known[table].described == now.get(table) for table in tables)
 
-    def _begin(self, table: TableId, found: TableDescription, position: int) -> Iterator[Outcome]:
-        """Told of once reading has come to where it began to be tracked."""
+    def _start(self, found: TableDescription) -> tuple[TableDescription, CaptureInstance | None, int | None]:
         found = enabled(self._connection, found)
-        if found.since is not None and found.since <= position:
-            self._failed.pop(table, None)
-            self._known[table] = Followed(found.schema, found)
-            yield created(found.schema)
+        return found, None, found.since
 
     def _go_on(self, table: TableId, one: Followed, found: TableDescription, position: int) -> Iterator[Outcome]:
         """Tracked since another version: it was truncated, or Change Tracking was off for a while."""
