@@ -9,6 +9,7 @@ import ssl
 import struct
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
@@ -42,9 +43,10 @@ class Server:
         self.config = config
         self.postgres: dict[str, Any] = dict(config["postgres"])
         self._versions: dict[str, int] = {}
-        self._lock = threading.Lock()
+        self._lock, self._changing = threading.Lock(), threading.Lock()
         self._numbers = itertools.count(51)
         self._jobs: dict[str, CaptureJob] = {}
+        self._dropped: set[str] = set()  # databases that no job is begun for
         self._clients: dict[int, socket.socket] = {}
         self._flags: dict[str, tuple[int, dict[str, Any]]] = {}
         self.secondary = self.replica["role"] == "secondary"
@@ -101,12 +103,16 @@ class Server:
             if admin.execute("SELECT FROM pg_database WHERE lower(datname) = lower(%s)", (name,)).fetchone():
                 raise Refusal(1801, f"Database '{name}' already exists. Choose a different database name.")
             target = sql.Identifier(name)
+            self._dropped.discard(name)
             with self._lock:
                 admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(target, sql.Identifier(MODEL)))
             admin.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(target))
 
     def _drop(self, name: str) -> None:
-        if (job := self._jobs.pop(name, None)) is not None:
+        with self._changing:
+            self._dropped.add(name)  # so that no job begins beside this
+            job = self._jobs.pop(name, None)
+        if job is not None:
             job.stop()
         with self.admin("postgres") as admin:
             rows = admin.execute(
@@ -122,6 +128,10 @@ class Server:
                 "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE database = %s AND active",
                 (rows[0][0],),
             )
+            while admin.execute(
+                "SELECT FROM pg_replication_slots WHERE database = %s AND active", (rows[0][0],)
+            ).fetchone():
+                time.sleep(0.02)
             admin.execute(
                 "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s",
                 (rows[0][0],),
@@ -152,9 +162,10 @@ class Server:
                 admin = None
                 continue
             wanted = {name for (name,) in rows}
-            for name in wanted - self._jobs.keys():
-                self._jobs[name] = CaptureJob(name, partial(self.admin, name), self.config["capture_seconds"])
-                self._jobs[name].start()
+            with self._changing:
+                for name in wanted - self._jobs.keys() - self._dropped:
+                    self._jobs[name] = CaptureJob(name, partial(self.admin, name), self.config["capture_seconds"])
+                    self._jobs[name].start()
             for name in self._jobs.keys() - wanted:
                 if (job := self._jobs.pop(name, None)) is not None:
                     job.stop()

@@ -23,6 +23,7 @@ from replicator.errors import (
 )
 from replicator.model.change import ChangeBatch, Commit, Ddl, LogMessage, SchemaChange, TableFailed, Watermark
 from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckStatus, KeyRange, ReadOptions
 from replicator.sources.sqlserver.config import SqlServerConfig
 from replicator.sources.sqlserver.connection import connect
@@ -304,6 +305,22 @@ def test_tables_that_are_not_captured_are_refused_by_name(place: SqlServerPlace,
     (found,) = place.source.catalog().describe([place.table("t")]).values()
     assert isinstance(found, UnsupportedEngine)
     assert says in found.message
+
+
+def test_a_table_that_was_refused_and_is_gone_is_told_of_as_dropped(place: SqlServerPlace) -> None:
+    place.run(KEYED)
+    start = place.follow("t")
+    place.tables = TableSet(databases=frozenset({place.table("t").above}))
+    place.run("CREATE TABLE @.refused (v image)")
+    refused: list[TableFailed] = []
+    for message in place.messages(start):
+        if isinstance(message, TableFailed):
+            refused.append(message)
+            place.run("DROP TABLE @.refused")
+        if refused and isinstance(message, SchemaChange):
+            break
+    assert [one.table for one in refused] == [message.table] == [place.table("refused")]
+    assert message.operation is Ddl.DROP_TABLE
 
 
 def test_names_are_taken_as_the_database_compares_them(place: SqlServerPlace) -> None:

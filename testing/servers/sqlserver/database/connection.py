@@ -41,7 +41,7 @@ class Connection:
         )
         self._conn = pq.PGconn.connect(given.encode())
         self.database = str(address["dbname"])
-        self._cancelled = cancelled
+        self._cancelled, self._attended = cancelled, False
         if self._conn.status != pq.ConnStatus.OK:
             message = self._conn.error_message.decode(errors="replace")
             raise LoginFailed(message)
@@ -114,6 +114,8 @@ class Connection:
             while self._next() is not None:
                 pass
             raise
+        if self._attended:  # the client waits for the answer to its cancel, though all was done before it came
+            self._attended, failure = False, Cancelled()
         if failure is not None:
             raise failure
 
@@ -130,6 +132,7 @@ class Connection:
         while True:
             if self._conn.is_busy() and self._cancelled is not None:
                 if self._cancelled(self._conn.socket, 60.0):
+                    self._attended = True
                     self._conn.get_cancel().cancel()
                     self._cancelled = _never(self._cancelled, self)
                 self._conn.consume_input()
@@ -138,7 +141,7 @@ class Connection:
 
     def restore(self, cancelled: Waiting) -> None:
         """After a cancel."""
-        self._cancelled = cancelled
+        self._cancelled, self._attended = cancelled, False
 
 
 def _never(_: Waiting, __: Connection) -> Waiting:
