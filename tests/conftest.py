@@ -8,8 +8,9 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pytest
 from django.conf import settings
@@ -30,6 +31,8 @@ from webapp.embedded.redis import EmbeddedRedis
 from webapp.installation import catalog_database
 
 if TYPE_CHECKING:
+    from _pytest.fixtures import SubRequest
+
     from testing.servers.bigquery.embedded import EmbeddedBigQuery
     from testing.servers.glue import EmbeddedGlue
     from testing.servers.hive import EmbeddedHive
@@ -56,6 +59,11 @@ class _Running(Protocol):
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 MADE_BY_MIGRATE = {"auth_permission", "django_content_type"}
+LARGE = {  # a JVM, a process with a copy of this one's packages, or a second server under it
+    "availability_group", "azure", "bigquery_server", "broker", "gcs", "glue", "hive", "iceberg_lake", "mysql",
+    "oracle_source", "rest_catalog", "s3_server", "snowflake_server", "spanner_server", "sqlserver",
+}  # fmt: skip
+_ENDS: dict[str, Callable[[], None]] = {}
 EMPTY = """
 DO $$ DECLARE name text; BEGIN
   SET LOCAL session_replication_role = replica;
@@ -71,6 +79,26 @@ def pytest_configure() -> None:
     """
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     TransactionTestCase._fixture_teardown = lambda _: empty_database()
+
+
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: SubRequest) -> None:
+    """How each large server is ended."""
+    if fixturedef.argname in LARGE:
+        _ENDS[fixturedef.argname] = partial(fixturedef.finish, request)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """End the large servers that the next folder's first test does not name, so that workers side by side have room.
+
+    They are fixtures of the session: what pytest does at its end is done earlier, and once more where one is asked for
+    again.
+    """
+    yield
+    if nextitem is None or nextitem.path.parent == item.path.parent:
+        return
+    for name in _ENDS.keys() - set(getattr(nextitem, "fixturenames", ())):
+        _ENDS.pop(name)()
 
 
 def empty_database() -> None:
