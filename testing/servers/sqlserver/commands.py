@@ -152,7 +152,14 @@ def _save(session: Session, _: Statement, cursor: Cursor) -> None:
 
 
 def _use(session: Session, _: Statement, cursor: Cursor) -> None:
-    session.use(cursor.name())
+    name = cursor.name()
+    if session.names.azure and name.lower() != session.connection.database.lower():
+        raise Refusal(
+            40508,
+            "USE statement is not supported to switch between databases. Use a new connection to connect to a different"
+            " database.",
+        )
+    session.use(name)
 
 
 def _print(session: Session, statement: Statement, cursor: Cursor) -> None:

@@ -27,7 +27,6 @@ from replicator.sources.sqlserver.watermark import create_statements, forget, wa
 
 ESTABLISH_SECONDS = 60.0  # until the capture job has come to a new instance; it looks every 5 s
 _POLL_SECONDS = 0.2
-_RETENTION = "SELECT retention FROM msdb.dbo.cdc_jobs WHERE database_id = DB_ID() AND job_type = N'cleanup'"  # minutes
 _MINUTES = 4320  # the default: three days
 _THREATENED = 0.8
 _HELD = """
@@ -163,8 +162,8 @@ class ChangeLog:
 
     def _retention_minutes(self) -> int:
         with suppress(TidemarkError):
-            rows = self._connection.rows(_RETENTION, self._connection.where)
-            return int(rows[0][0]) if rows else _MINUTES
+            kept = log_status.retention_minutes(self._connection)
+            return _MINUTES if kept is None else kept
         return _MINUTES
 
     def _age_minutes(self, checkpoint: LsnOffset) -> float:

@@ -144,8 +144,14 @@ BEGIN
         p) THEN 1 ELSE 0 END;
 END $$;
 
+-- Is the database Azure SQL Database ("EXEC sp_emulator @name = 'edition'")?
+CREATE FUNCTION ss.azure() RETURNS bool STABLE LANGUAGE sql RETURN (SELECT coalesce(shobj_description(oid,
+    'pg_database')::jsonb ? 'azure', false) FROM pg_database WHERE datname = current_database());
 CREATE FUNCTION ss.serverproperty(given text) RETURNS ss.nvarchar STABLE STRICT LANGUAGE sql RETURN (
-    CASE lower(given) WHEN 'productversion' THEN '16.0.4135.4' WHEN 'productmajorversion' THEN '16'
+    CASE lower(CASE WHEN ss.azure() THEN 'azure ' ELSE '' END || given) WHEN 'azure productversion' THEN '12.0.2000.8'
+        WHEN 'azure edition' THEN 'SQL Azure' WHEN 'azure engineedition' THEN '5'
+        WHEN 'azure collation' THEN 'SQL_Latin1_General_CP1_CI_AS'
+        WHEN 'productversion' THEN '16.0.4135.4' WHEN 'productmajorversion' THEN '16'
         WHEN 'productlevel' THEN 'RTM'
         WHEN 'productupdatelevel' THEN 'CU14' WHEN 'edition' THEN 'Developer Edition (64-bit)'
             WHEN 'engineedition' THEN '3'
