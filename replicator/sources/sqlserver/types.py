@@ -193,7 +193,7 @@ _SAMPLES: tuple[tuple[str, ColumnDefinition, str], ...] = (
     ("xml", ColumnDefinition("", "xml"), "the server's text"),
     ("hierarchyid", ColumnDefinition("", "hierarchyid"), "the server's text: /1/2/"),
     ("geometry, geography, CLR types", ColumnDefinition("", "geometry"), "the server's own bytes (MS-SSCLRT)"),
-    ("alias types", ColumnDefinition("", "int"), "as the type behind it, such as int"),
+    ("alias types", ColumnDefinition("", "int"), "as the type behind it, such as int; sysname is an nvarchar(128)"),
 )
 
 

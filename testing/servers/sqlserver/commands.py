@@ -11,6 +11,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from testing.servers.sqlserver import security, tracking
 from testing.servers.sqlserver.cdc import procedures as cdc
+from testing.servers.sqlserver.language import alias_types
 from testing.servers.sqlserver.language.batch import Statement
 from testing.servers.sqlserver.language.definitions import Cursor, Definer
 from testing.servers.sqlserver.language.dialect import quoted
@@ -222,6 +223,8 @@ def _create(session: Session, statement: Statement, cursor: Cursor) -> None:
         _run(session, [f"CREATE SCHEMA {name}{owner}; GRANT USAGE ON SCHEMA {name} TO PUBLIC"], None)
     elif cursor.take("DATABASE"):
         session.around.changed("+" + cursor.name())
+    elif cursor.take("TYPE"):
+        _run(session, alias_types.create(cursor, session.names), None)
     elif cursor.take("LOGIN"):
         security.create_login(session, cursor)
     elif cursor.take("USER"):
@@ -417,6 +420,8 @@ def _drop(session: Session, statement: Statement, cursor: Cursor) -> None:
     elif cursor.take("DATABASE"):
         cursor.take("IF", "EXISTS")
         session.around.changed("-" + cursor.name())
+    elif cursor.take("TYPE"):
+        _run(session, alias_types.drop(cursor, session.names), None)
     elif cursor.take("LOGIN"):
         security.drop_login(session, cursor)
     elif cursor.take("USER"):

@@ -9,6 +9,7 @@ import itertools
 import subprocess
 import sys
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -261,6 +262,40 @@ def test_every_type_is_the_same_from_the_log_and_from_a_snapshot(place: SqlServe
         "l": "9999-12-31 23:59:59.9999999", "n": "2026-01-02 03:04:05.1234567 -05:30", "o": "23:59:59.9999999",
         "u": "6F9619FF-8B86-D011-B42D-00C04FC964FF", "j": "2026-01-02 03:04:05.007000",
     }  # fmt: skip
+
+
+def test_alias_types_and_sysname_are_the_types_behind_them(place: SqlServerPlace) -> None:
+    """learn.microsoft.com/sql/t-sql/statements/create-type-transact-sql, and of sysname
+    learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-types-transact-sql.
+    """
+    kinds = {"code": "varchar(20) NOT NULL", "price": "decimal(12,3)", "moment": "datetime2(3)"}
+    kinds["words"] = "nvarchar(max)"
+    for name, base in kinds.items():
+        place.session.run(f"CREATE TYPE {place.name}.{name} FROM {base}", place.name)
+    columns = ", ".join(f"{name} {place.name}.{name}" for name in kinds)
+    place.run(f"CREATE TABLE @.t (id sysname PRIMARY KEY, {columns}, other sysname NULL)")
+    start = place.follow("t")
+    values = "N'k\u00e4', '\u00fc', -1.500, '2026-01-02 03:04:05.123', N'\u4e2d', N'o'"
+    place.run(f"INSERT INTO @.t VALUES ({values})", "INSERT INTO @.t (id, code) VALUES (N'l', '')")
+    schema = place.schemas[place.table("t")]
+    assert [(str(one.type), one.source_type, one.nullable) for one in schema.columns] == [
+        ("string", "nvarchar(128)", False), ("string", "code", False), ("decimal(12,3)", "price", True),
+        ("timestamp_ntz", "moment", True), ("string", "words", True), ("string", "nvarchar(128)", True),
+    ]  # fmt: skip
+    reader = place.source.snapshot_reader(REPLICATOR, ReadOptions())
+    chunk = reader.read_chunk(place.table("t"), KeyRange())
+    read = [tuple(row.values()) for batch in chunk.batches for row in batch.to_pylist()]
+    reader.close()
+    logged = [row[1:] for row in changes(place.read(start), *schema.names)]
+    assert sorted(logged) == sorted(read)
+    assert logged[0][:3] == ("k\u00e4", "\u00fc", Decimal("-1.500"))
+    place.session.run(f"ALTER TABLE {place.name}.t ALTER COLUMN other nvarchar(200)", place.name)
+    assert place.described("t")[place.table("t")].columns[-1].source_type == "nvarchar(200)"
+    (one,) = [one for one in place.source.check(place.tables) if one.name == "definitions"]
+    assert one.status is CheckStatus.OK
+    place.session.run(f"DROP TABLE {place.name}.t", place.name)
+    for name in kinds:
+        place.session.run(f"DROP TYPE {place.name}.{name}", place.name)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,8 @@ CREATE VIEW sys.tables AS SELECT o.object_id, o.name, o.schema_id, o.parent_obje
 CREATE VIEW sys.views AS SELECT * FROM sys.objects WHERE type::text = 'V ';
 CREATE VIEW ss.all_columns AS SELECT a.attrelid AS class, a.attrelid::int8::int4 AS object_id,
     a.attname::ss.nvarchar(128) COLLATE ss."SQL_Latin1_General_CP1_CI_AS" AS name, a.attnum::int4 AS column_id,
-        k.system_type_id::ss.tinyint AS system_type_id, k.user_type_id, k.name AS kind, a.atttypmod AS modifier,
+        k.system_type_id::ss.tinyint AS system_type_id,
+        coalesce((f.flags ->> 'user_type')::int, k.user_type_id) AS user_type_id, k.name AS kind, a.atttypmod AS modifier,
         ss.max_length(k.name, k.size, a.atttypmod) AS max_length, ss.precision(k.name, k.digits,
             a.atttypmod)::ss.tinyint AS precision,
         ss.scale(k.name, k.fraction, a.atttypmod)::ss.tinyint AS scale,
@@ -121,7 +122,20 @@ CREATE VIEW sys.types AS SELECT name::ss.nvarchar(128) COLLATE ss."SQL_Latin1_Ge
     digits::ss.tinyint AS precision, fraction::ss.tinyint AS scale, 1::ss.bit AS is_nullable,
         0::ss.bit AS is_user_defined, (system_type_id = 240)::int::ss.bit AS is_assembly_type,
     0::ss.bit AS is_table_type, NULL::ss.nvarchar(128) COLLATE ss."SQL_Latin1_General_CP1_CI_AS" AS collation_name
-        FROM ss.kinds WHERE type <> 'text'::regtype;
+        FROM ss.kinds WHERE type <> 'text'::regtype
+    UNION ALL SELECT 'sysname', 231::ss.tinyint, 256, ss.schema_id('sys'), 256, 0::ss.tinyint, 0::ss.tinyint, 0::ss.bit,
+        0::ss.bit, 0::ss.bit, 0::ss.bit, 'SQL_Latin1_General_CP1_CI_AS'
+    UNION ALL SELECT a.name::ss.nvarchar(128), k.system_type_id::ss.tinyint, a.number, ss.schema_id(a.schema),
+        ss.max_length(k.name, k.size, a.modifier), ss.precision(k.name, k.digits, a.modifier)::ss.tinyint,
+        ss.scale(k.name, k.fraction, a.modifier)::ss.tinyint, (NOT a.required)::int::ss.bit, 1::ss.bit, 0::ss.bit,
+        0::ss.bit, NULL FROM ss.alias_types a JOIN ss.kinds k ON k.type = a.base;
+CREATE FUNCTION ss.set_user_type(target regclass, wanted text, number int) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE flags jsonb; BEGIN
+    SELECT ss.flags(col_description(attrelid, attnum)) - 'user_type' INTO flags FROM pg_attribute
+        WHERE attrelid = target AND attname = wanted;
+    IF number IS NOT NULL THEN flags := flags || jsonb_build_object('user_type', number); END IF;
+    EXECUTE format('COMMENT ON COLUMN %s.%I IS %L', target, wanted, nullif(flags, '{}')::text);
+END $$;
 CREATE VIEW sys.assembly_types AS SELECT name, system_type_id, user_type_id, schema_id, max_length, is_nullable
     FROM sys.types WHERE system_type_id::int2 = 240;
 CREATE VIEW ss.all_indexes AS SELECT i.indrelid AS class, i.indrelid::int8::int4 AS object_id, c.relname AS name,

@@ -96,7 +96,7 @@ CREATE VIEW msdb.cdc_jobs AS SELECT ss.db_id() AS database_id, j.kind::ss.nvarch
     j.pollinginterval, j.retention, j.threshold FROM ss.jobs j;
 GRANT USAGE ON SCHEMA ss, sys, msdb, "INFORMATION_SCHEMA", dbo TO PUBLIC;
 GRANT SELECT ON ALL TABLES IN SCHEMA sys, msdb, "INFORMATION_SCHEMA" TO PUBLIC;
-GRANT SELECT ON ss.kinds, ss.captures, ss.captured_columns, ss.dbts, ss.all_objects, ss.all_columns, ss.all_indexes,
+GRANT SELECT ON ss.kinds, ss.alias_types, ss.captures, ss.captured_columns, ss.dbts, ss.all_objects, ss.all_columns, ss.all_indexes,
     ss.jobs TO PUBLIC;
 GRANT USAGE ON SEQUENCE ss.dbts TO PUBLIC;
 

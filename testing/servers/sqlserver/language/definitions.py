@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from testing.servers.sqlserver.language import alias_types
 from testing.servers.sqlserver.language.batch import word
 from testing.servers.sqlserver.language.dialect import postgres_type, quoted
 from testing.servers.sqlserver.language.names import ColumnName, Names, TableName
@@ -18,15 +19,8 @@ DEFAULT_COLLATION = "SQL_Latin1_General_CP1_CI_AS"
 MAX_NAME = 63
 ENDS = (TokenType.COMMA, TokenType.R_PAREN)
 _TEXTS = (
-    "ss.varchar",
-    "ss.nvarchar",
-    'ss."varchar"',
-    'ss."nvarchar"',
-    'ss."char"',
-    'ss."nchar"',
-    "ss.text",
-    "ss.ntext",
-)
+    "ss.varchar", "ss.nvarchar", 'ss."varchar"', 'ss."nvarchar"', 'ss."char"', 'ss."nchar"', "ss.text", "ss.ntext",
+)  # fmt: skip
 
 
 @dataclass
@@ -201,7 +195,7 @@ class Definer:
             draft.flags["persisted" if cursor.take("PERSISTED") else "virtual"] = True
             draft.nullable = False if cursor.take("NOT", "NULL") else None
             return draft
-        draft.type = cursor.type()
+        alias_types.column_type(cursor, self.names, draft)
         if draft.type.startswith(_TEXTS):
             draft.collation = DEFAULT_COLLATION
         while cursor.more and cursor.tokens[cursor.at].token_type not in ENDS:
@@ -389,7 +383,8 @@ class Definer:
             if word_ not in ("SPARSE", "PERSISTED", "MASKED", "HIDDEN"):
                 raise unknown(f"ALTER COLUMN … ADD {word_}")
             return [_flagged(table.sql, known.name, {word_.lower(): True} if added else {})]
-        draft = ColumnDraft(known.name, cursor.type())
+        draft = ColumnDraft(known.name)
+        alias_types.column_type(cursor, self.names, draft)
         if draft.type.startswith(_TEXTS):
             draft.collation = DEFAULT_COLLATION
         while cursor.more:
@@ -400,6 +395,7 @@ class Definer:
         return [
             f"ALTER TABLE {table.sql} ALTER COLUMN {name} TYPE {draft.type}{collation} USING {name}::{draft.type}",
             f"ALTER TABLE {table.sql} ALTER COLUMN {name} {null} NOT NULL",
+            alias_types.altered(table.sql, draft),
         ]
 
     def _drop(self, cursor: Cursor, table: TableName) -> tuple[str, list[str]]:

@@ -57,6 +57,15 @@ def _doubled(name: str) -> str:
     return name.replace('"', '""')
 
 
+@dataclass(frozen=True)
+class AliasType:
+    """`type`: the base, as Postgres spells it; `required`: a column of it takes no NULL, unless it says so."""
+
+    number: int
+    type: str
+    required: bool
+
+
 class Names:
     """Of one database, as one session sees it."""
 
@@ -70,6 +79,12 @@ class Names:
         self.default = query("SELECT coalesce(nullif(current_setting('tidemark.default_schema', true), ''), 'dbo')")[0][
             0
         ]
+        self.aliases = {
+            (schema.lower(), name.lower()): AliasType(int(number), kind, required == "t")
+            for schema, name, number, kind, required in query(
+                "SELECT schema, name, number, type, required FROM ss.alias_types"
+            )
+        }
         self.schemas: dict[str, str] = {}
         self.tables: dict[tuple[str, str], TableName] = {}
         self.by_oid: dict[int, TableName] = {}
