@@ -199,7 +199,7 @@ _SAMPLES: tuple[tuple[str, ColumnDefinition, str], ...] = (
 
 def type_document() -> str:
     """The part of docs/types.md that is SQL Server."""
-    head = "## SQL Server (preview)\n\n| source | Tidemark, Spark, Iceberg | note |\n|---|---|---|\n"
+    head = "## SQL Server\n\n| source | Tidemark, Spark, Iceberg | note |\n|---|---|---|\n"
     table = TableId("", "")
     rows = "".join(f"| {name} | `{data_type_of(sample, table)}` | {note} |\n" for name, sample, note in _SAMPLES)
     return (
