@@ -79,12 +79,14 @@ class ChangeLog:
         return self.state()
 
     def held(self, checkpoint: Offset | None) -> LogHeld | None:
-        """The change tables' size.  The cleanup job empties them by age, whether they were read or not."""
+        """The change tables' size, where the account may see it.  The cleanup job empties them by age, read or not."""
         if checkpoint is None:
             return None
         assert isinstance(checkpoint, LsnOffset)
         connection = self._connection
-        ((size,),) = connection.rows(_HELD, connection.where)
+        size = None
+        with suppress(SourcePermissionDenied):
+            size = int(connection.rows(_HELD, connection.where)[0][0] or 0)
         rows = connection.rows(
             "SELECT TOP (1) start_lsn FROM cdc.change_tables WHERE source_object_id = OBJECT_ID("
             f"{literal(str(watermark_table(self._config.watermark_schema)))}) ORDER BY start_lsn DESC",
@@ -95,7 +97,7 @@ class ChangeLog:
         kept = self._retention_minutes()
         age = self._age_minutes(checkpoint)
         status = f"change tables, cleaned up after {kept / 60:.0f} h"
-        return LogHeld(int(size or 0), status, lost=lost, threatened=age > kept * _THREATENED)
+        return LogHeld(size, status, lost=lost, threatened=age > kept * _THREATENED)
 
     def load(self) -> SourceLoad:
         """Statements of all sessions that the account may see."""

@@ -231,9 +231,6 @@ def _made(session: Session, table: TableName, instance: str, arguments: Argument
         from testing.servers.sqlserver.security import make_role
 
         make_role(session, role)
-        connection.execute(f"GRANT SELECT ON {change_table} TO {quoted(connection.database + '.' + role.lower())}")
-    else:
-        connection.execute(f"GRANT SELECT ON {change_table} TO PUBLIC")
     connection.query(
         "INSERT INTO ss.captures (instance, source, change_table, start_lsn, net, role, index_name) SELECT $1::text,"
         f" {table.oid}, '{change_table.replace(chr(39), chr(39) * 2)}'::regclass,"

@@ -18,6 +18,5 @@ CREATE TABLE cdc.lsn_time_mapping (start_lsn ss."binary"(10) PRIMARY KEY, tran_b
 CREATE VIEW cdc.cdc_jobs AS SELECT job_type, job_id, maxtrans, maxscans, continuous, pollinginterval, retention,
     threshold FROM msdb.cdc_jobs;  -- of Azure SQL Database only (language/names.py)
 GRANT USAGE ON SCHEMA cdc TO PUBLIC;
-GRANT SELECT ON ALL TABLES IN SCHEMA cdc TO PUBLIC;
 CREATE PUBLICATION cdc;
 INSERT INTO ss.jobs (kind) VALUES ('capture'), ('cleanup') ON CONFLICT DO NOTHING;

@@ -189,7 +189,8 @@ CREATE VIEW sys.dm_db_partition_stats AS SELECT p.partition_id, p.object_id, p.i
     p.rows AS row_count,
     pg_relation_size(p.object_id::oid) / 8192 AS used_page_count,
         pg_relation_size(p.object_id::oid) / 8192 AS reserved_page_count,
-    pg_relation_size(p.object_id::oid) / 8192 AS in_row_data_page_count FROM sys.partitions p;
+    pg_relation_size(p.object_id::oid) / 8192 AS in_row_data_page_count FROM sys.partitions p
+    WHERE ss.require('DATABASE', 'VIEW DATABASE STATE') AND ss.require('DATABASE', 'VIEW DEFINITION');
 CREATE VIEW sys.periods AS SELECT ''::ss.nvarchar(128) COLLATE ss."SQL_Latin1_General_CP1_CI_AS" AS name,
     1::ss.tinyint AS period_type, 0 AS object_id, 0 AS start_column_id, 0 AS end_column_id WHERE false;
 CREATE VIEW sys.triggers AS SELECT ''::ss.nvarchar(128) COLLATE ss."SQL_Latin1_General_CP1_CI_AS" AS name,
@@ -230,7 +231,7 @@ CREATE VIEW sys.dm_server_services AS SELECT 'SQL Server (MSSQLSERVER)'::ss.nvar
     UNION ALL SELECT 'SQL Server Agent (MSSQLSERVER)', CASE WHEN w.running THEN 4 ELSE 1 END, CASE
         WHEN w.running THEN 'Running' ELSE 'Stopped' END, 2
     FROM (SELECT NOT (ss.database_flags((SELECT oid FROM pg_database
-        WHERE datname = 'master')) ? 'agent_stopped') AS running) AS w;
+        WHERE datname = 'master')) ? 'agent_stopped') AS running) AS w WHERE ss.require('SERVER', 'VIEW SERVER STATE');
 CREATE VIEW sys.database_principals AS SELECT split_part(r.rolname, '.',
     2)::ss.nvarchar(128) COLLATE ss."SQL_Latin1_General_CP1_CI_AS" AS name, r.oid::int8::int4 AS principal_id,
     'R'::ss.char(1) AS type, 'DATABASE_ROLE'::ss.nvarchar(60) AS type_desc

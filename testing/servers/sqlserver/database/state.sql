@@ -9,6 +9,7 @@ CREATE TABLE ss.jobs (kind text PRIMARY KEY, pollinginterval int8 NOT NULL DEFAU
     maxtrans int NOT NULL DEFAULT 500, maxscans int NOT NULL DEFAULT 10, retention int8 NOT NULL DEFAULT 4320,
     threshold int8 NOT NULL DEFAULT 5000, running bool NOT NULL DEFAULT true);
 CREATE TABLE ss.habits (name text PRIMARY KEY);
+GRANT SELECT ON ss.habits TO PUBLIC;
 CREATE TABLE ss.done (lsn pg_lsn NOT NULL);
 INSERT INTO ss.done VALUES ('0/0');
 
