@@ -312,6 +312,7 @@ def _alter(session: Session, statement: Statement, cursor: Cursor) -> None:
         told = None
         if _captured(session, table):
             told = _told(session, table, kind, made, statement.sql)
+            made = cdc.unseen(session, table, made) if kind == "switch" else made
         _run(session, made, table, told)
     elif cursor.take("DATABASE"):
         _alter_database(session, statement, cursor)
@@ -338,7 +339,7 @@ def _told(session: Session, table: TableName, kind: str, made: list[str], comman
             start = f"ALTER TABLE {table.sql} ALTER COLUMN {quoted(one.name)} TYPE "
             if made[0].startswith(start):
                 told["retype"] = {one.name: made[0].removeprefix(start).partition(" USING ")[0]}
-    elif kind not in ("add", "alter"):
+    elif kind not in ("add", "alter", "switch"):
         return None
     del session
     return told

@@ -183,14 +183,15 @@ CREATE VIEW sys.foreign_key_columns AS SELECT f.object_id AS constraint_object_i
     FROM sys.foreign_keys f JOIN pg_constraint x ON x.oid = f.object_id::oid CROSS JOIN LATERAL generate_series(1,
         cardinality(x.conkey)) AS p (n);
 CREATE VIEW sys.partitions AS SELECT i.object_id::int8 AS partition_id, i.object_id, i.index_id,
-    1 AS partition_number, greatest(c.reltuples, 0)::int8 AS rows
-    FROM sys.indexes i JOIN pg_class c ON c.oid = i.object_id::oid;
+    n AS partition_number, CASE n WHEN 1 THEN greatest(c.reltuples, 0)::int8 ELSE 0 END AS rows
+    FROM sys.indexes i JOIN pg_class c ON c.oid = i.object_id::oid CROSS JOIN LATERAL generate_series(1,
+        coalesce((ss.flags(obj_description(c.oid, 'pg_class')) ->> 'partitions')::int, 1)) AS g (n);
 CREATE VIEW sys.dm_db_partition_stats AS SELECT p.partition_id, p.object_id, p.index_id, p.partition_number,
     p.rows AS row_count,
     pg_relation_size(p.object_id::oid) / 8192 AS used_page_count,
         pg_relation_size(p.object_id::oid) / 8192 AS reserved_page_count,
     pg_relation_size(p.object_id::oid) / 8192 AS in_row_data_page_count FROM sys.partitions p
-    WHERE ss.require('DATABASE', 'VIEW DATABASE STATE') AND ss.require('DATABASE', 'VIEW DEFINITION');
+    WHERE p.partition_number = 1 AND ss.require('DATABASE', 'VIEW DATABASE STATE') AND ss.require('DATABASE', 'VIEW DEFINITION');
 CREATE VIEW sys.periods AS SELECT ''::ss.nvarchar(128) COLLATE ss."SQL_Latin1_General_CP1_CI_AS" AS name,
     1::ss.tinyint AS period_type, 0 AS object_id, 0 AS start_column_id, 0 AS end_column_id WHERE false;
 CREATE VIEW sys.triggers AS SELECT ''::ss.nvarchar(128) COLLATE ss."SQL_Latin1_General_CP1_CI_AS" AS name,

@@ -329,6 +329,8 @@ class Definer:
             return table, "alter", self._alter(cursor, table)
         if cursor.take("DROP"):
             return table, *self._drop(cursor, table)
+        if cursor.take("SWITCH"):
+            return table, "switch", self._switch(cursor, table)
         if cursor.take("SET") or cursor.take("ENABLE") or cursor.take("REBUILD"):
             return table, "other", []
         raise unknown(f"ALTER TABLE … {cursor.word()}")
@@ -397,6 +399,14 @@ class Definer:
             f"ALTER TABLE {table.sql} ALTER COLUMN {name} {null} NOT NULL",
             alias_types.altered(table.sql, draft),
         ]
+
+    def _switch(self, cursor: Cursor, table: TableName) -> list[str]:
+        """SWITCH [PARTITION n] TO table: the emulator's tables have all their rows in one partition."""
+        if cursor.take("PARTITION"):
+            cursor.at += 1
+        cursor.expect("TO")
+        other = self.names.table(*["", "", *cursor.names()][-3:])
+        return [f"INSERT INTO {other.sql} SELECT * FROM {table.sql}", f"DELETE FROM {table.sql}"]
 
     def _drop(self, cursor: Cursor, table: TableName) -> tuple[str, list[str]]:
         made: list[str] = []
