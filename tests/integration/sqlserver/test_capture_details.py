@@ -12,11 +12,12 @@ import pytest
 
 from replicator.errors import LogCorrupt, TableError
 from replicator.model.change import Commit, Heartbeat, SchemaChange
-from replicator.sources.base import KeyRange, ReadOptions
+from replicator.sources.base import CheckStatus, KeyRange, ReadOptions
 from replicator.sources.sqlserver.offset import LsnOffset
 from replicator.sources.sqlserver.source import open_source
+from testing.servers.sqlserver.embedded import EmbeddedSQLServer
 from tests.contract.place import REPLICATOR, changes
-from tests.contract.sqlserver import SqlServerPlace
+from tests.contract.sqlserver import SqlServerPlace, captured_database
 from tests.integration.sqlserver.emulated import PATIENCE_SECONDS
 from tests.integration.sqlserver.test_change_tables import instances
 
@@ -170,3 +171,18 @@ def test_a_watermark_table_that_is_captured_no_more_is_told_with_the_sql(place: 
     place.session.run(refused.value.remedy, place.name)
     place.run("INSERT INTO @.t VALUES (1, N'a')")
     assert len(place.session.rows(statement, place.name)) == 1
+
+
+def test_a_database_without_a_captured_table_misses_no_job(sqlserver: EmbeddedSQLServer) -> None:
+    """learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-enable-table-transact-sql: the
+    first table makes the jobs.
+    """
+    settings = captured_database(sqlserver, "jobless")
+    with closing(sqlserver.connect("jobless")) as own, closing(open_source(settings)) as source:
+        own.execute("EXEC sys.sp_cdc_drop_job @job_type = N'capture'")
+        (found,) = [one for one in source.check() if one.name == "agent"]
+        assert found.status is CheckStatus.OK
+        own.execute("CREATE TABLE dbo.t (id int)")
+        own.execute(ENABLE.format("dbo", "t"))
+        (found,) = [one for one in source.check() if one.name == "agent"]
+        assert (found.status, "sp_cdc_add_job" in found.remedy) == (CheckStatus.FAILED, True)

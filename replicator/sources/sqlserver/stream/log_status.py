@@ -33,7 +33,8 @@ NO_JOB = (
 ADD_JOB = "EXEC sys.sp_cdc_add_job @job_type = N'capture'; EXEC sys.sp_cdc_add_job @job_type = N'cleanup';"
 _JOBS = (
     "SELECT (SELECT COUNT(*) FROM msdb.dbo.cdc_jobs WHERE database_id = DB_ID() AND job_type = N'capture') + "
-    "(SELECT COUNT(*) FROM sys.databases WHERE database_id = DB_ID() AND is_published = 1)"
+    "(SELECT COUNT(*) FROM sys.databases WHERE database_id = DB_ID() AND is_published = 1) + "
+    "CASE WHEN EXISTS (SELECT 1 FROM cdc.change_tables) THEN 0 ELSE 1 END"
 )
 _RETENTION = "SELECT retention FROM msdb.dbo.cdc_jobs WHERE database_id = DB_ID() AND job_type = N'cleanup'"
 _AZURE_RETENTION = "SELECT retention FROM cdc.cdc_jobs WHERE job_type = N'cleanup'"
@@ -234,7 +235,8 @@ def require_job(connection: Connection) -> None:
 
 
 def has_job(connection: Connection) -> bool | None:
-    """Has the server a capture job for the database, or a Log Reader Agent, which captures where it is there?  None
+    """Has the server a capture job for the database, or a Log Reader Agent, which captures where it is there?  True as
+    well before a table is captured, for the first one makes the jobs (sys-sp-cdc-enable-table-transact-sql).  None
     where the account may not see it, and in Azure SQL Database, whose scheduler goes by no job.
     """
     with suppress(TidemarkError):
