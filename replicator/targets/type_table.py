@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from replicator.model.types import DataType, Kind, decimal
+from replicator.sources.kind import SourceKind
 from replicator.sources.registry import KINDS as SOURCES
 from replicator.targets.registry import KINDS as TARGETS
 
@@ -17,7 +18,17 @@ TYPES = tuple(decimal(38, 10) if kind is Kind.DECIMAL else DataType(kind) for ki
 def document() -> str:
     """The whole of docs/types.md."""
     head = "# Types\n\nMade from the code: `python -m replicator.targets.type_table > docs/types.md`.\n"
-    return "\n".join([head, *(one.type_document() for one in SOURCES.values() if one.type_document), _targets()])
+    return "\n".join([head, *(_source(one) for one in SOURCES.values() if one.type_document), _targets()])
+
+
+def _source(kind: SourceKind) -> str:
+    """Its part, whose heading has the label of one that is not proven, with what there is of proof below."""
+    assert kind.type_document is not None
+    text = kind.type_document()
+    if not kind.proof:
+        return text
+    heading, _, rest = text.partition("\n")
+    return f"{heading} ({kind.label.lower()})\n\n{kind.proof}\n{rest}"
 
 
 def _targets() -> str:

@@ -57,8 +57,8 @@ def _key_text(column: Column, text: str) -> str:
 
 PROOF = (
     "Preview: tested with Microsoft's own driver against an emulator of change data capture and Change Tracking, not"
-    " against SQL Server. Not tested: sign-in by Windows or Entra, failover of availability groups, the capture job's"
-    " own limits, speed."
+    " against SQL Server. Never run on the real thing: SQL Server, Azure SQL, sign-in by Windows or Entra, failover of"
+    " availability groups, the capture job's own limits, speed."
 )
 
 KIND = SourceKind(

@@ -56,9 +56,12 @@ _AUTHENTICATIONS = {
 }
 _PERMISSION = re.compile(
     r"permission (?:was )?denied|does not have permission|do not have permission|requires (?:a )?member|"
-    r"must be a member|User does not have|Cannot find the object .* because it does not exist or you do not have",
+    r"must be a member|User does not have|is not able to access the database|"
+    r"Cannot find the object .* because it does not exist or you do not have",
     re.IGNORECASE,
 )
+# Of another database that a statement names, such as msdb: error 916, whose SQLSTATE is that of a refused connection.
+_NOT_LET_IN = re.compile(r"server principal .* is not able to access the database", re.IGNORECASE)
 _LOST = re.compile(
     r"Communication link failure|Connection not open|Client unable to establish|Connection failure|Server rejected|"
     r"connection is broken|Connection timeout expired|SHUTDOWN is in progress|Statement completion unknown|"
@@ -358,7 +361,7 @@ def _of_server(text: str, message: str) -> TidemarkError | None:
         return SourceAuthenticationFailed(message)
     if "Cannot open database" in text:
         return SourcePermissionDenied(message, remedy="CREATE USER [tidemark] FOR LOGIN [tidemark]; in the database.")
-    if _LOST.search(text):
+    if _LOST.search(text) and not _NOT_LET_IN.search(text):
         tls = "Check TLS in the connection, and the server's certificate." if _TLS.search(message) else None
         return SourceUnreachable(message, remedy=tls)
     if _NO_SNAPSHOT.search(text):

@@ -193,13 +193,13 @@ _SAMPLES: tuple[tuple[str, ColumnDefinition, str], ...] = (
     ("xml", ColumnDefinition("", "xml"), "the server's text"),
     ("hierarchyid", ColumnDefinition("", "hierarchyid"), "the server's text: /1/2/"),
     ("geometry, geography, CLR types", ColumnDefinition("", "geometry"), "the server's own bytes (MS-SSCLRT)"),
-    ("alias types", ColumnDefinition("", "int"), "as the type behind it, such as int"),
+    ("alias types", ColumnDefinition("", "int"), "as the type behind it, such as int; sysname is an nvarchar(128)"),
 )
 
 
 def type_document() -> str:
     """The part of docs/types.md that is SQL Server."""
-    head = "## SQL Server (preview)\n\n| source | Tidemark, Spark, Iceberg | note |\n|---|---|---|\n"
+    head = "## SQL Server\n\n| source | Tidemark, Spark, Iceberg | note |\n|---|---|---|\n"
     table = TableId("", "")
     rows = "".join(f"| {name} | `{data_type_of(sample, table)}` | {note} |\n" for name, sample, note in _SAMPLES)
     return (

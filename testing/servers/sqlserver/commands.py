@@ -11,6 +11,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from testing.servers.sqlserver import security, tracking
 from testing.servers.sqlserver.cdc import procedures as cdc
+from testing.servers.sqlserver.language import alias_types
 from testing.servers.sqlserver.language.batch import Statement
 from testing.servers.sqlserver.language.definitions import Cursor, Definer
 from testing.servers.sqlserver.language.dialect import quoted
@@ -152,7 +153,14 @@ def _save(session: Session, _: Statement, cursor: Cursor) -> None:
 
 
 def _use(session: Session, _: Statement, cursor: Cursor) -> None:
-    session.use(cursor.name())
+    name = cursor.name()
+    if session.names.azure and name.lower() != session.connection.database.lower():
+        raise Refusal(
+            40508,
+            "USE statement is not supported to switch between databases. Use a new connection to connect to a different"
+            " database.",
+        )
+    session.use(name)
 
 
 def _print(session: Session, statement: Statement, cursor: Cursor) -> None:
@@ -215,6 +223,8 @@ def _create(session: Session, statement: Statement, cursor: Cursor) -> None:
         _run(session, [f"CREATE SCHEMA {name}{owner}; GRANT USAGE ON SCHEMA {name} TO PUBLIC"], None)
     elif cursor.take("DATABASE"):
         session.around.changed("+" + cursor.name())
+    elif cursor.take("TYPE"):
+        _run(session, alias_types.create(cursor, session.names), None)
     elif cursor.take("LOGIN"):
         security.create_login(session, cursor)
     elif cursor.take("USER"):
@@ -302,6 +312,7 @@ def _alter(session: Session, statement: Statement, cursor: Cursor) -> None:
         told = None
         if _captured(session, table):
             told = _told(session, table, kind, made, statement.sql)
+            made = cdc.unseen(session, table, made) if kind == "switch" else made
         _run(session, made, table, told)
     elif cursor.take("DATABASE"):
         _alter_database(session, statement, cursor)
@@ -328,7 +339,7 @@ def _told(session: Session, table: TableName, kind: str, made: list[str], comman
             start = f"ALTER TABLE {table.sql} ALTER COLUMN {quoted(one.name)} TYPE "
             if made[0].startswith(start):
                 told["retype"] = {one.name: made[0].removeprefix(start).partition(" USING ")[0]}
-    elif kind not in ("add", "alter"):
+    elif kind not in ("add", "alter", "switch"):
         return None
     del session
     return told
@@ -410,6 +421,8 @@ def _drop(session: Session, statement: Statement, cursor: Cursor) -> None:
     elif cursor.take("DATABASE"):
         cursor.take("IF", "EXISTS")
         session.around.changed("-" + cursor.name())
+    elif cursor.take("TYPE"):
+        _run(session, alias_types.drop(cursor, session.names), None)
     elif cursor.take("LOGIN"):
         security.drop_login(session, cursor)
     elif cursor.take("USER"):

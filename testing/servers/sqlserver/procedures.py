@@ -291,8 +291,10 @@ def flag(session: Session, table: str, column: str, name: str, value: object) ->
 def _emulator(session: Session, arguments: Arguments) -> None:
     """sp_emulator: what no SQL Server has: habits on and off, the Agent stopped, flags of tables.
 
-    name: "habit", with value and on; "tracking_age", with minutes as value: changes are so much older; "agent", with
-    on; "error", with text as value and number as on: the statement fails so; "flag", with table, column, value and on.
+    name: "edition", with "azure" as value and on: the database is one of Azure SQL Database; "habit",
+    with value and on;
+    "tracking_age", with minutes as value: changes are so much older; "agent", with on; "error", with text as value and
+    number as on: the statement fails so; "flag", with table, column, value and on.
     """
     name, value, on = arguments.get("name"), arguments.get("value") or "", (arguments.get("on") or "1") == "1"
     if name == "habit":
@@ -302,6 +304,8 @@ def _emulator(session: Session, arguments: Arguments) -> None:
             else "DELETE FROM ss.habits WHERE name = $1::text",
             [value],
         )
+    elif name == "edition" and value == "azure":
+        cdc.set_flags(session, azure=on)
     elif name == "error":
         raise Refusal(int(arguments.get("on") or "50000"), value)
     elif name == "tracking_age":

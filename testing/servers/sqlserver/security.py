@@ -71,9 +71,7 @@ def create_user(session: Session, cursor: Cursor) -> None:
     if cursor.take("FOR", "LOGIN") and cursor.name().lower() != name.lower():
         raise unknown("CREATE USER with another name than its login's")
     database = session.connection.database
-    session.connection.execute(
-        f"GRANT CONNECT, TEMPORARY, CREATE ON DATABASE {quoted(database)} TO {quoted(name.lower())}"
-    )
+    session.connection.execute(f"GRANT CONNECT, TEMPORARY ON DATABASE {quoted(database)} TO {quoted(name.lower())}")
     if cursor.take("WITH", "DEFAULT_SCHEMA"):
         cursor.at += 1
         schema = cursor.name().replace("'", "''")
@@ -105,8 +103,11 @@ def member(session: Session, role: str, user: str, *, added: bool) -> None:
     names = [name, *([more] if more else [])]
     if role.lower() == "db_owner":
         names += ["pg_read_all_data", "pg_write_all_data"]
+    verb, to = ("GRANT", "TO") if added else ("REVOKE", "FROM")
     for one in names:
-        session.connection.execute(f"GRANT {one} TO {user}" if added else f"REVOKE {one} FROM {user}")
+        session.connection.execute(f"{verb} {one} {to} {user}")
+    if role.lower() in ("db_owner", "db_ddladmin"):
+        session.connection.execute(f"{verb} CREATE ON DATABASE {quoted(session.connection.database)} {to} {user}")
 
 
 def grant(session: Session, verb: str, cursor: Cursor) -> None:
@@ -139,6 +140,9 @@ def grant(session: Session, verb: str, cursor: Cursor) -> None:
                 f"GRANT USAGE ON SCHEMA {quoted(schema)} TO {user}" if word == "GRANT" else "SELECT 1"
             )
         session.connection.execute(f"{word} {name} ON {on} {to} {user}")
+        if on.startswith("ALL TABLES"):  # a right on a schema is one on what is made in it later, too
+            within = f"IN SCHEMA {quoted(schema)} {word} {name} ON TABLES {to} {user}"
+            session.connection.execute(f"ALTER DEFAULT PRIVILEGES {within}")
 
 
 def _general(session: Session, name: str, user: str, word: str, to: str) -> None:

@@ -9,6 +9,7 @@ import itertools
 import subprocess
 import sys
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -71,6 +72,9 @@ def until(place: SqlServerPlace, start: Any, done: Any) -> list[LogMessage]:
 def test_an_added_column_comes_through_a_second_instance_and_rows_between_are_read_again(
     place: SqlServerPlace,
 ) -> None:
+    """learn.microsoft.com/sql/relational-databases/track-changes/about-change-data-capture-sql-server,
+    "Handling changes to source tables": new columns are ignored, and a second instance has them.
+    """
     place.run(KEYED)
     start = place.follow("t")
     (first,) = instances(place)
@@ -92,6 +96,9 @@ def test_an_added_column_comes_through_a_second_instance_and_rows_between_are_re
 
 
 def test_two_instances_of_the_user_and_a_new_column_stop_the_table_with_the_statement(place: SqlServerPlace) -> None:
+    """learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-enable-table-transact-sql: two
+    instances at most.
+    """
     place.run(KEYED)
     names = [f"{place.name}_mine_{n}" for n in (1, 2)]
     for name in names:
@@ -110,7 +117,9 @@ def test_two_instances_of_the_user_and_a_new_column_stop_the_table_with_the_stat
 
 
 def test_rows_from_before_the_newest_instance_come_through_the_one_before(place: SqlServerPlace) -> None:
-    """A worker described the table by an instance that another one had made meanwhile (seed 831, history 0)."""
+    """A worker described the table by an instance that another one had made meanwhile (seed 831, history 0); both are
+    filled (learn.microsoft.com/sql/relational-databases/track-changes/about-change-data-capture-sql-server).
+    """
     place.run(KEYED)
     start = place.follow("t")
     place.run("INSERT INTO @.t VALUES (1, N'a')")
@@ -125,6 +134,7 @@ def test_rows_from_before_the_newest_instance_come_through_the_one_before(place:
 
 
 def test_an_instance_that_was_dropped_is_made_again_and_the_table_is_read_again(place: SqlServerPlace) -> None:
+    """learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-disable-table-transact-sql."""
     place.run(KEYED)
     start = place.follow("t")
     (name,) = instances(place)
@@ -140,6 +150,9 @@ def test_an_instance_that_was_dropped_is_made_again_and_the_table_is_read_again(
 
 
 def test_changes_that_the_cleanup_job_has_removed_are_missed_and_said(place: SqlServerPlace) -> None:
+    """learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-cleanup-change-table-transact-sql:
+    start_lsn moves up to @low_water_mark.
+    """
     place.run(KEYED)
     start = place.follow("t")
     place.run("INSERT INTO @.t VALUES (1, N'a')")
@@ -157,6 +170,7 @@ def test_changes_that_the_cleanup_job_has_removed_are_missed_and_said(place: Sql
 
 
 def test_another_past_of_the_database_is_recognised(place: SqlServerPlace) -> None:
+    """learn.microsoft.com/sql/relational-databases/system-tables/cdc-lsn-time-mapping-transact-sql: tran_id."""
     place.run(KEYED)
     start = place.follow("t")
     place.run("INSERT INTO @.t VALUES (1, N'a')")
@@ -185,6 +199,9 @@ def test_a_commit_where_the_log_had_none_when_it_was_read_is_another_past(place:
 
 
 def test_times_of_commits_are_those_of_the_server_s_zone_at_that_time(place: SqlServerPlace) -> None:
+    """learn.microsoft.com/sql/relational-databases/system-tables/cdc-lsn-time-mapping-transact-sql: tran_end_time;
+    learn.microsoft.com/sql/t-sql/queries/at-time-zone-transact-sql.
+    """
     place.session.run("EXEC sp_emulator @name = 'habit', @value = 'zone W. Europe Standard Time', @on = 1", "emulator")
     place.run(KEYED)
     start = place.follow("t")
@@ -207,6 +224,9 @@ def test_times_of_commits_are_those_of_the_server_s_zone_at_that_time(place: Sql
 
 
 def test_a_transaction_larger_than_a_window_is_one_commit_within_bounds(place: SqlServerPlace) -> None:
+    """learn.microsoft.com/sql/relational-databases/system-tables/cdc-capture-instance-ct-transact-sql: all changes of a
+    transaction have its commit LSN as __$start_lsn.
+    """
     place.run(KEYED, "CREATE TABLE @.u (id int PRIMARY KEY, v nvarchar(20))")
     start = place.follow("t", "u")
     rows = ", ".join(f"({n}, N'row {n}')" for n in range(900))
@@ -227,6 +247,7 @@ def test_a_transaction_larger_than_a_window_is_one_commit_within_bounds(place: S
 
 
 def test_every_type_is_the_same_from_the_log_and_from_a_snapshot(place: SqlServerPlace) -> None:
+    """learn.microsoft.com/sql/t-sql/data-types/data-types-transact-sql."""
     types = {
         "a": ("tinyint", "255"), "b": ("bigint", "-9223372036854775808"), "c": ("bit", "1"),
         "d": ("decimal(38,10)", "-1234567890123456789012345678.0123456789"), "e": ("money", "-922337203685477.5808"),
@@ -264,6 +285,40 @@ def test_every_type_is_the_same_from_the_log_and_from_a_snapshot(place: SqlServe
     }  # fmt: skip
 
 
+def test_alias_types_and_sysname_are_the_types_behind_them(place: SqlServerPlace) -> None:
+    """learn.microsoft.com/sql/t-sql/statements/create-type-transact-sql, and of sysname
+    learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-types-transact-sql.
+    """
+    kinds = {"code": "varchar(20) NOT NULL", "price": "decimal(12,3)", "moment": "datetime2(3)"}
+    kinds["words"] = "nvarchar(max)"
+    for name, base in kinds.items():
+        place.session.run(f"CREATE TYPE {place.name}.{name} FROM {base}", place.name)
+    columns = ", ".join(f"{name} {place.name}.{name}" for name in kinds)
+    place.run(f"CREATE TABLE @.t (id sysname PRIMARY KEY, {columns}, other sysname NULL)")
+    start = place.follow("t")
+    values = "N'k\u00e4', '\u00fc', -1.500, '2026-01-02 03:04:05.123', N'\u4e2d', N'o'"
+    place.run(f"INSERT INTO @.t VALUES ({values})", "INSERT INTO @.t (id, code) VALUES (N'l', '')")
+    schema = place.schemas[place.table("t")]
+    assert [(str(one.type), one.source_type, one.nullable) for one in schema.columns] == [
+        ("string", "nvarchar(128)", False), ("string", "code", False), ("decimal(12,3)", "price", True),
+        ("timestamp_ntz", "moment", True), ("string", "words", True), ("string", "nvarchar(128)", True),
+    ]  # fmt: skip
+    reader = place.source.snapshot_reader(REPLICATOR, ReadOptions())
+    chunk = reader.read_chunk(place.table("t"), KeyRange())
+    read = [tuple(row.values()) for batch in chunk.batches for row in batch.to_pylist()]
+    reader.close()
+    logged = [row[1:] for row in changes(place.read(start), *schema.names)]
+    assert sorted(logged) == sorted(read)
+    assert logged[0][:3] == ("k\u00e4", "\u00fc", Decimal("-1.500"))
+    place.session.run(f"ALTER TABLE {place.name}.t ALTER COLUMN other nvarchar(200)", place.name)
+    assert place.described("t")[place.table("t")].columns[-1].source_type == "nvarchar(200)"
+    (one,) = [one for one in place.source.check(place.tables) if one.name == "definitions"]
+    assert one.status is CheckStatus.OK
+    place.session.run(f"DROP TABLE {place.name}.t", place.name)
+    for name in kinds:
+        place.session.run(f"DROP TYPE {place.name}.{name}", place.name)
+
+
 @pytest.mark.parametrize(
     ("key", "values"),
     [
@@ -277,6 +332,7 @@ def test_every_type_is_the_same_from_the_log_and_from_a_snapshot(place: SqlServe
     ],
 )  # fmt: skip
 def test_ranges_follow_the_server_s_own_order_of_keys(place: SqlServerPlace, key: str, values: list[str]) -> None:
+    """Of uniqueidentifier: learn.microsoft.com/sql/t-sql/data-types/uniqueidentifier-transact-sql."""
     place.run(f"CREATE TABLE @.t (k0 {key} PRIMARY KEY, n int)")
     place.run("INSERT INTO @.t (k0, n) VALUES " + ", ".join(f"({value}, {n})" for n, value in enumerate(values)))
     place.follow("t")
@@ -296,6 +352,9 @@ def test_ranges_follow_the_server_s_own_order_of_keys(place: SqlServerPlace, key
 
 @pytest.mark.parametrize(("flag", "says"), [("memory", "memory-optimised"), ("history", "history table")])
 def test_tables_that_are_not_captured_are_refused_by_name(place: SqlServerPlace, flag: str, says: str) -> None:
+    """Of history tables:
+    learn.microsoft.com/sql/relational-databases/tables/temporal-table-considerations-and-limitations.
+    """
     place.run(KEYED)
     flags = {"memory": ("memory", 1), "history": ("temporal", 1)}
     name, value = flags[flag]
@@ -324,6 +383,7 @@ def test_a_table_that_was_refused_and_is_gone_is_told_of_as_dropped(place: SqlSe
 
 
 def test_names_are_taken_as_the_database_compares_them(place: SqlServerPlace) -> None:
+    """learn.microsoft.com/sql/relational-databases/databases/database-identifiers."""
     place.run("CREATE TABLE @.Orders (Id int PRIMARY KEY)")
     table = place.source.names().table(TableId(place.name.upper(), "ORDERS"))
     (found,) = place.source.catalog().describe([table]).values()
@@ -334,6 +394,9 @@ def test_names_are_taken_as_the_database_compares_them(place: SqlServerPlace) ->
 def test_a_database_without_change_data_capture_and_a_stopped_agent_are_told_with_their_sql(
     place: SqlServerPlace, request: pytest.FixtureRequest
 ) -> None:
+    """learn.microsoft.com/sql/relational-databases/track-changes/about-change-data-capture-sql-server: the
+    capture process needs SQL Server Agent.
+    """
     server = request.getfixturevalue("sqlserver")
     settings = captured_database(server, "plain")
     source = place.kind.open(settings)

@@ -128,6 +128,27 @@ def test_settings_cannot_add_to_the_connection_string() -> None:
     assert "s}}ecret" not in windows
 
 
+@pytest.mark.parametrize(
+    ("login", "authentication", "sent"),
+    [
+        ("entra_password", "ActiveDirectoryPassword", {"UID", "PWD"}),
+        ("entra_service_principal", "ActiveDirectoryServicePrincipal", {"UID", "PWD"}),
+        ("entra_managed_identity", "ActiveDirectoryMSI", {"UID"}),
+        ("entra_default", "ActiveDirectoryDefault", set()),
+    ],
+)
+def test_each_login_of_entra_sends_what_it_needs_and_no_more(login: str, authentication: str, sent: set[str]) -> None:
+    """learn.microsoft.com/sql/connect/odbc/using-azure-active-directory."""
+    text = _connection_string(SqlServerConfig.parse({**SETTINGS, "login": login}), "192.0.2.1")
+    assert f";Authentication={{{authentication}}}" in text
+    assert {name for name in ("UID", "PWD") if f";{name}=" in text} == sent
+    assert ("s}}ecret" in text) == ("PWD" in sent)
+    assert "Trusted_Connection" not in text
+    if login == "entra_managed_identity":  # that of the machine, where it has but one
+        alone = SqlServerConfig.parse({**SETTINGS, "login": login, "user": ""})
+        assert "UID=" not in _connection_string(alone, "192.0.2.1")
+
+
 def test_sessions_that_read_a_secondary_say_so_and_others_do_not() -> None:
     """learn.microsoft.com/sql/connect/odbc/windows/high-availability-and-disaster-recovery, ApplicationIntent."""
     given = {**SETTINGS, "read_from": "secondary", "secondary_host": "replica.example", "secondary_port": "1444"}

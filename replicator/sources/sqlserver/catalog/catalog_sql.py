@@ -34,13 +34,14 @@ LEFT JOIN sys.extended_properties e
   ON e.class = 1 AND e.major_id = t.object_id AND e.minor_id = 0 AND e.name = N'MS_Description'
 WHERE t.object_id IN ({ids})
 """
+# `b` is the type behind an alias type, and behind sysname, which is the system's own; CLR types have none.
 COLUMNS = """
 SELECT c.object_id, c.column_id, c.name, COALESCE(b.name, CASE WHEN u.is_assembly_type = 1 AND u.is_user_defined = 1
     THEN N'assembly' ELSE u.name END), u.name, u.is_user_defined, c.max_length, c.precision, c.scale, c.collation_name,
   c.is_nullable, c.is_computed, c.is_column_set, c.is_masked, c.encryption_type, c.default_object_id,
   CONVERT(nvarchar(4000), e.value)
 FROM sys.columns c JOIN sys.types u ON u.user_type_id = c.user_type_id
-LEFT JOIN sys.types b ON b.user_type_id = c.system_type_id AND u.is_user_defined = 1
+LEFT JOIN sys.types b ON b.user_type_id = c.system_type_id AND u.is_assembly_type = 0
 LEFT JOIN sys.extended_properties e
   ON e.class = 1 AND e.major_id = c.object_id AND e.minor_id = c.column_id AND e.name = N'MS_Description'
 WHERE c.object_id IN ({ids}) ORDER BY c.object_id, c.column_id

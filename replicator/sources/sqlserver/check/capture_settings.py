@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 
 from replicator.errors import TidemarkError
 from replicator.sources.shared.check_runner import CheckFinding, failed, ok, warning
-from replicator.sources.sqlserver.check.server_info import AZURE_MANAGED, Server
+from replicator.sources.sqlserver.check.server_info import Server
 from replicator.sources.sqlserver.config import Capture
 from replicator.sources.sqlserver.dialect import quoted
+from replicator.sources.sqlserver.edition import AZURE_MANAGED
 from replicator.sources.sqlserver.names import names_of
 from replicator.sources.sqlserver.stream import log_status
 from replicator.sources.sqlserver.tracking import change_tracking
@@ -51,13 +52,13 @@ def change_data_capture(server: Server) -> CheckFinding:
     """Without it there is nothing to follow."""
     if server.captured:
         return ok(f"Change data capture is on in {server.database}.")
-    return failed(log_status.CDC_OFF, log_status.ENABLE.format(database=quoted(server.database)))
+    return failed(log_status.CDC_OFF, log_status.enable_statement(server.database, azure=server.azure))
 
 
 def capture_job(server: Server) -> CheckFinding:
     """Changes reach the change tables only while it runs."""
     if not server.captured:
-        return failed(log_status.CDC_OFF, log_status.ENABLE.format(database=quoted(server.database)))
+        return failed(log_status.CDC_OFF, log_status.enable_statement(server.database, azure=server.azure))
     if server.azure:
         return ok("Azure SQL Database runs the capture itself.")
     if log_status.has_job(server.connection) is False:
@@ -87,18 +88,17 @@ def capture_job(server: Server) -> CheckFinding:
 def retention(server: Server) -> CheckFinding:
     """How long Tidemark may stand still before the changes that it needs are gone."""
     try:
-        rows = server.rows(
-            "SELECT retention FROM msdb.dbo.cdc_jobs WHERE database_id = DB_ID() AND job_type = N'cleanup'"
-        )
+        minutes = log_status.retention_minutes(server.connection)
     except TidemarkError:
-        return warning("How long changes are kept is not shown to the user.", "EXEC sys.sp_cdc_help_jobs;")
-    if not rows:
+        look = "SELECT * FROM cdc.cdc_jobs;" if server.azure else "EXEC sys.sp_cdc_help_jobs;"
+        return warning("How long changes are kept is not shown to the user.", look)
+    if minutes is None:
         return warning(
             "There is no cleanup job: change tables grow without end.",
             "EXEC sys.sp_cdc_add_job @job_type = N'cleanup';",
         )
-    longer = "EXEC sys.sp_cdc_change_job @job_type = N'cleanup', @retention = 4320; (minutes)"
-    return kept(int(rows[0][0] or 0), longer)
+    longer = "EXEC sys.sp_cdc_change_job @job_type = N'cleanup', @retention = 4320; -- minutes"
+    return kept(minutes, longer)
 
 
 def kept(minutes: int, longer: str) -> CheckFinding:

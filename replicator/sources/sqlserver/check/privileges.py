@@ -10,7 +10,7 @@ from replicator.model.table_set import TableSet
 from replicator.sources.shared.check_runner import CheckFinding, failed, ok, warning, without_tables
 from replicator.sources.sqlserver.catalog.table_description import TableDescription
 from replicator.sources.sqlserver.check.server_info import Server
-from replicator.sources.sqlserver.dialect import quoted, table_name
+from replicator.sources.sqlserver.dialect import table_name
 from replicator.sources.sqlserver.stream import capture_instances, log_status
 from replicator.sources.sqlserver.watermark import create_statements, forget, watermark_table, write_mark
 
@@ -22,7 +22,7 @@ SHOWN = 5
 def change_tables(server: Server) -> CheckFinding:
     """May it read them?"""
     if not server.captured:
-        return failed(log_status.CDC_OFF, log_status.ENABLE.format(database=quoted(server.database)))
+        return failed(log_status.CDC_OFF, log_status.enable_statement(server.database, azure=server.azure))
     try:
         server.rows("SELECT TOP (0) 1 FROM cdc.lsn_time_mapping")
         server.rows("SELECT TOP (0) 1 FROM cdc.change_tables")

@@ -11,9 +11,9 @@ from replicator.sources.sqlserver.catalog.catalog import SqlServerCatalog
 from replicator.sources.sqlserver.config import SqlServerConfig
 from replicator.sources.sqlserver.connection import Connection
 from replicator.sources.sqlserver.dialect import quoted
+from replicator.sources.sqlserver.edition import AZURE_DATABASE
 from replicator.sources.sqlserver.names import names_of
 
-AZURE_DATABASE, AZURE_MANAGED = 5, 8  # SERVERPROPERTY('EngineEdition')
 _PROPERTIES = (
     "SELECT CONVERT(nvarchar(128), SERVERPROPERTY('ProductVersion')), "
     "CONVERT(nvarchar(128), SERVERPROPERTY('Edition')), CONVERT(int, SERVERPROPERTY('EngineEdition'))"

@@ -27,7 +27,6 @@ from replicator.sources.sqlserver.watermark import create_statements, forget, wa
 
 ESTABLISH_SECONDS = 60.0  # until the capture job has come to a new instance; it looks every 5 s
 _POLL_SECONDS = 0.2
-_RETENTION = "SELECT retention FROM msdb.dbo.cdc_jobs WHERE database_id = DB_ID() AND job_type = N'cleanup'"  # minutes
 _MINUTES = 4320  # the default: three days
 _THREATENED = 0.8
 _HELD = """
@@ -80,12 +79,14 @@ class ChangeLog:
         return self.state()
 
     def held(self, checkpoint: Offset | None) -> LogHeld | None:
-        """The change tables' size.  The cleanup job empties them by age, whether they were read or not."""
+        """The change tables' size, where the account may see it.  The cleanup job empties them by age, read or not."""
         if checkpoint is None:
             return None
         assert isinstance(checkpoint, LsnOffset)
         connection = self._connection
-        ((size,),) = connection.rows(_HELD, connection.where)
+        size = None
+        with suppress(SourcePermissionDenied):
+            size = int(connection.rows(_HELD, connection.where)[0][0] or 0)
         rows = connection.rows(
             "SELECT TOP (1) start_lsn FROM cdc.change_tables WHERE source_object_id = OBJECT_ID("
             f"{literal(str(watermark_table(self._config.watermark_schema)))}) ORDER BY start_lsn DESC",
@@ -96,7 +97,7 @@ class ChangeLog:
         kept = self._retention_minutes()
         age = self._age_minutes(checkpoint)
         status = f"change tables, cleaned up after {kept / 60:.0f} h"
-        return LogHeld(int(size or 0), status, lost=lost, threatened=age > kept * _THREATENED)
+        return LogHeld(size, status, lost=lost, threatened=age > kept * _THREATENED)
 
     def load(self) -> SourceLoad:
         """Statements of all sessions that the account may see."""
@@ -163,8 +164,8 @@ class ChangeLog:
 
     def _retention_minutes(self) -> int:
         with suppress(TidemarkError):
-            rows = self._connection.rows(_RETENTION, self._connection.where)
-            return int(rows[0][0]) if rows else _MINUTES
+            kept = log_status.retention_minutes(self._connection)
+            return _MINUTES if kept is None else kept
         return _MINUTES
 
     def _age_minutes(self, checkpoint: LsnOffset) -> float:

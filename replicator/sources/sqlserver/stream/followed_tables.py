@@ -213,5 +213,5 @@ def _purged(table: TableId, start: bytes, position: bytes) -> LogPurged:
         f"The cleanup job has removed changes of {table}: its change table begins at {lsn_text(start)}, and reading is"
         f" at {lsn_text(position)}.",
         remedy="Restart the replicator from scratch (resnapshots all its tables), and keep change tables longer: "
-        "EXEC sys.sp_cdc_change_job @job_type = N'cleanup', @retention = 10080; (minutes)",
+        "EXEC sys.sp_cdc_change_job @job_type = N'cleanup', @retention = 10080; -- minutes",
     )

@@ -7,14 +7,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from replicator.errors import SourceBusy, SourceMisconfigured, SourceReplaced, TidemarkError
+from replicator.errors import (
+    SourceBusy,
+    SourceMisconfigured,
+    SourcePermissionDenied,
+    SourceReplaced,
+    TidemarkError,
+)
 from replicator.sources.base import SourceLoad
 from replicator.sources.sqlserver.connection import Connection
-from replicator.sources.sqlserver.dialect import binary, literal
+from replicator.sources.sqlserver.dialect import binary, literal, quoted
+from replicator.sources.sqlserver.edition import is_azure_database
 from replicator.sources.sqlserver.offset import CommitPoint, LsnOffset, lsn_text, parse_lsn
 
 CDC_OFF = "Change data capture is off in this database."
-ENABLE = "USE {database}; EXEC sys.sp_cdc_enable_db;"
+_ENABLE = "EXEC sys.sp_cdc_enable_db;"
 NOWHERE = bytes(10)
 MOST_HOURS, _AT_ONCE = 2000, 500  # local hours whose distance from UTC is kept, and asked for in one query
 _LOAD = "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE session_id > 50 AND session_id <> @@SPID"
@@ -26,8 +33,11 @@ NO_JOB = (
 ADD_JOB = "EXEC sys.sp_cdc_add_job @job_type = N'capture'; EXEC sys.sp_cdc_add_job @job_type = N'cleanup';"
 _JOBS = (
     "SELECT (SELECT COUNT(*) FROM msdb.dbo.cdc_jobs WHERE database_id = DB_ID() AND job_type = N'capture') + "
-    "(SELECT COUNT(*) FROM sys.databases WHERE database_id = DB_ID() AND is_published = 1)"
+    "(SELECT COUNT(*) FROM sys.databases WHERE database_id = DB_ID() AND is_published = 1) + "
+    "CASE WHEN EXISTS (SELECT 1 FROM cdc.change_tables) THEN 0 ELSE 1 END"
 )
+_RETENTION = "SELECT retention FROM msdb.dbo.cdc_jobs WHERE database_id = DB_ID() AND job_type = N'cleanup'"
+_AZURE_RETENTION = "SELECT retention FROM cdc.cdc_jobs WHERE job_type = N'cleanup'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +60,13 @@ def require_cdc(connection: Connection) -> None:
         "SELECT name, is_cdc_enabled FROM sys.databases WHERE database_id = DB_ID()", connection.where
     )
     if not rows or not rows[0][1]:
-        name = "[" + str(rows[0][0] if rows else "").replace("]", "]]") + "]"
-        raise SourceMisconfigured(f"{connection.where}: {CDC_OFF}", remedy=ENABLE.format(database=name))
+        remedy = enable_statement(str(rows[0][0] if rows else ""), azure=is_azure_database(connection))
+        raise SourceMisconfigured(f"{connection.where}: {CDC_OFF}", remedy=remedy)
+
+
+def enable_statement(database: str, *, azure: bool) -> str:
+    """SQL that turns change data capture on; Azure SQL Database has no USE."""
+    return _ENABLE if azure else f"USE {quoted(database)}; {_ENABLE}"
 
 
 def captured_end(connection: Connection) -> bytes:
@@ -72,13 +87,12 @@ def log_end(connection: Connection) -> bytes:
 def identity(connection: Connection) -> str:
     """The database and its recovery fork: a restore begins another, a failover without loss does not
     (learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-database-recovery-status-transact-sql).
+
+    Where the view is not shown to the account, and in Azure SQL Database, which has none: the database and when it was
+    made; there a restore makes another database.
     """
-    rows = connection.rows(
-        "SELECT CONVERT(char(36), family_guid), CONVERT(char(36), recovery_fork_guid) "
-        "FROM sys.database_recovery_status WHERE database_id = DB_ID()",
-        connection.where,
-    )
-    if not rows or rows[0][0] is None:  # not shown to this account
+    rows = _recovery_fork(connection)
+    if not rows or rows[0][0] is None:
         rows = connection.rows(
             "SELECT CONVERT(char(36), service_broker_guid), CONVERT(varchar(40), create_date, 121) "
             "FROM sys.databases WHERE database_id = DB_ID()",
@@ -86,6 +100,20 @@ def identity(connection: Connection) -> str:
         )
     family, fork = rows[0]
     return f"sqlserver-{family}-{fork}".lower()
+
+
+def _recovery_fork(connection: Connection) -> list[tuple[object, ...]]:
+    """Any other error is raised: whatever passes must not look like another database."""
+    if is_azure_database(connection):
+        return []
+    try:
+        return connection.rows(
+            "SELECT CONVERT(char(36), family_guid), CONVERT(char(36), recovery_fork_guid) "
+            "FROM sys.database_recovery_status WHERE database_id = DB_ID()",
+            connection.where,
+        )
+    except SourcePermissionDenied:
+        return []
 
 
 class ServerZone:
@@ -186,6 +214,11 @@ def load(connection: Connection) -> SourceLoad:
 
 def stalled(connection: Connection, seconds: float) -> str:
     """What to say where the capture job does not read the log."""
+    if is_azure_database(connection):
+        return (
+            f"Azure's scheduler has captured nothing of {connection.where} for {seconds:.0f} s, and should every 20 s:"
+            " a serverless database is not captured while it is paused. In the database: EXEC sys.sp_cdc_scan;"
+        )
     return (
         f"The capture job of {connection.where} has read nothing for {seconds:.0f} s: SQL Server Agent or the job may"
         f" be stopped. In the database: {_START}"
@@ -202,13 +235,22 @@ def require_job(connection: Connection) -> None:
 
 
 def has_job(connection: Connection) -> bool | None:
-    """Has the server a capture job for the database, or a Log Reader Agent, which captures where it is there?  None
-    where the account may not see it.
+    """Has the server a capture job for the database, or a Log Reader Agent, which captures where it is there?  True as
+    well before a table is captured, for the first one makes the jobs (sys-sp-cdc-enable-table-transact-sql).  None
+    where the account may not see it, and in Azure SQL Database, whose scheduler goes by no job.
     """
     with suppress(TidemarkError):
+        if is_azure_database(connection):
+            return None
         ((found,),) = connection.rows(_JOBS, connection.where)
         return bool(found)
     return None
+
+
+def retention_minutes(connection: Connection) -> int | None:
+    """How long the cleanup job keeps changes; None without such a job.  Raises where the account may not see it."""
+    rows = connection.rows(_AZURE_RETENTION if is_azure_database(connection) else _RETENTION, connection.where)
+    return int(rows[0][0] or 0) if rows else None
 
 
 def _moment(text: str, offset_minutes: int) -> datetime:

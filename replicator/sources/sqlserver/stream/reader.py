@@ -28,7 +28,7 @@ from replicator.sources.sqlserver.stream import capture_instances, log_status
 from replicator.sources.sqlserver.stream.followed_tables import FollowedTables
 from replicator.sources.sqlserver.stream.polled_reader import PolledReader
 from replicator.sources.sqlserver.stream.windows import ChangeSource, Window, WindowReader
-from replicator.sources.sqlserver.watermark import watermark_table, write_mark
+from replicator.sources.sqlserver.watermark import create_statements, watermark_table, write_mark
 
 POLL_SECONDS = 0.2
 LOOK_SECONDS = 2.0
@@ -82,7 +82,12 @@ class ChangeTableReader(PolledReader):
         table = watermark_table(self._config.watermark_schema)
         found = SqlServerCatalog(control).details([table]).get(table)
         if not isinstance(found, TableDescription) or found.newest is None:
-            raise LogCorrupt(f"{self._config.where}: the watermark table {table} is not captured.")
+            making = create_statements(table.database)
+            making += (capture_instances.enable_statement(table, f"{table.database}_{table.name}"),)
+            raise LogCorrupt(
+                f"{self._config.where}: the watermark table {table} is not captured.",
+                remedy="".join(f"{one};\n" for one in making),
+            )
         return ChangeSource(found, found.newest)
 
     def _messages(self, control: Connection) -> Iterator[LogMessage]:

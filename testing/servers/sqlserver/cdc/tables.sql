@@ -15,7 +15,8 @@ CREATE TABLE cdc.ddl_history (source_object_id int4, object_id int4, required_co
     ddl_command ss.nvarchar, ddl_lsn ss."binary"(10), ddl_time ss.datetime);
 CREATE TABLE cdc.lsn_time_mapping (start_lsn ss."binary"(10) PRIMARY KEY, tran_begin_time ss.datetime,
     tran_end_time ss.datetime, tran_id ss."varbinary"(10), tran_begin_lsn ss."binary"(10));
+CREATE VIEW cdc.cdc_jobs AS SELECT job_type, job_id, maxtrans, maxscans, continuous, pollinginterval, retention,
+    threshold FROM msdb.cdc_jobs;  -- of Azure SQL Database only (language/names.py)
 GRANT USAGE ON SCHEMA cdc TO PUBLIC;
-GRANT SELECT ON ALL TABLES IN SCHEMA cdc TO PUBLIC;
 CREATE PUBLICATION cdc;
 INSERT INTO ss.jobs (kind) VALUES ('capture'), ('cleanup') ON CONFLICT DO NOTHING;

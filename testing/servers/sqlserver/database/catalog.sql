@@ -71,7 +71,8 @@ CREATE VIEW sys.tables AS SELECT o.object_id, o.name, o.schema_id, o.parent_obje
 CREATE VIEW sys.views AS SELECT * FROM sys.objects WHERE type::text = 'V ';
 CREATE VIEW ss.all_columns AS SELECT a.attrelid AS class, a.attrelid::int8::int4 AS object_id,
     a.attname::ss.nvarchar(128) COLLATE ss."SQL_Latin1_General_CP1_CI_AS" AS name, a.attnum::int4 AS column_id,
-        k.system_type_id::ss.tinyint AS system_type_id, k.user_type_id, k.name AS kind, a.atttypmod AS modifier,
+        k.system_type_id::ss.tinyint AS system_type_id,
+        coalesce((f.flags ->> 'user_type')::int, k.user_type_id) AS user_type_id, k.name AS kind, a.atttypmod AS modifier,
         ss.max_length(k.name, k.size, a.atttypmod) AS max_length, ss.precision(k.name, k.digits,
             a.atttypmod)::ss.tinyint AS precision,
         ss.scale(k.name, k.fraction, a.atttypmod)::ss.tinyint AS scale,
@@ -121,7 +122,20 @@ CREATE VIEW sys.types AS SELECT name::ss.nvarchar(128) COLLATE ss."SQL_Latin1_Ge
     digits::ss.tinyint AS precision, fraction::ss.tinyint AS scale, 1::ss.bit AS is_nullable,
         0::ss.bit AS is_user_defined, (system_type_id = 240)::int::ss.bit AS is_assembly_type,
     0::ss.bit AS is_table_type, NULL::ss.nvarchar(128) COLLATE ss."SQL_Latin1_General_CP1_CI_AS" AS collation_name
-        FROM ss.kinds WHERE type <> 'text'::regtype;
+        FROM ss.kinds WHERE type <> 'text'::regtype
+    UNION ALL SELECT 'sysname', 231::ss.tinyint, 256, ss.schema_id('sys'), 256, 0::ss.tinyint, 0::ss.tinyint, 0::ss.bit,
+        0::ss.bit, 0::ss.bit, 0::ss.bit, 'SQL_Latin1_General_CP1_CI_AS'
+    UNION ALL SELECT a.name::ss.nvarchar(128), k.system_type_id::ss.tinyint, a.number, ss.schema_id(a.schema),
+        ss.max_length(k.name, k.size, a.modifier), ss.precision(k.name, k.digits, a.modifier)::ss.tinyint,
+        ss.scale(k.name, k.fraction, a.modifier)::ss.tinyint, (NOT a.required)::int::ss.bit, 1::ss.bit, 0::ss.bit,
+        0::ss.bit, NULL FROM ss.alias_types a JOIN ss.kinds k ON k.type = a.base;
+CREATE FUNCTION ss.set_user_type(target regclass, wanted text, number int) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE flags jsonb; BEGIN
+    SELECT ss.flags(col_description(attrelid, attnum)) - 'user_type' INTO flags FROM pg_attribute
+        WHERE attrelid = target AND attname = wanted;
+    IF number IS NOT NULL THEN flags := flags || jsonb_build_object('user_type', number); END IF;
+    EXECUTE format('COMMENT ON COLUMN %s.%I IS %L', target, wanted, nullif(flags, '{}')::text);
+END $$;
 CREATE VIEW sys.assembly_types AS SELECT name, system_type_id, user_type_id, schema_id, max_length, is_nullable
     FROM sys.types WHERE system_type_id::int2 = 240;
 CREATE VIEW ss.all_indexes AS SELECT i.indrelid AS class, i.indrelid::int8::int4 AS object_id, c.relname AS name,
@@ -169,13 +183,15 @@ CREATE VIEW sys.foreign_key_columns AS SELECT f.object_id AS constraint_object_i
     FROM sys.foreign_keys f JOIN pg_constraint x ON x.oid = f.object_id::oid CROSS JOIN LATERAL generate_series(1,
         cardinality(x.conkey)) AS p (n);
 CREATE VIEW sys.partitions AS SELECT i.object_id::int8 AS partition_id, i.object_id, i.index_id,
-    1 AS partition_number, greatest(c.reltuples, 0)::int8 AS rows
-    FROM sys.indexes i JOIN pg_class c ON c.oid = i.object_id::oid;
+    n AS partition_number, CASE n WHEN 1 THEN greatest(c.reltuples, 0)::int8 ELSE 0 END AS rows
+    FROM sys.indexes i JOIN pg_class c ON c.oid = i.object_id::oid CROSS JOIN LATERAL generate_series(1,
+        coalesce((ss.flags(obj_description(c.oid, 'pg_class')) ->> 'partitions')::int, 1)) AS g (n);
 CREATE VIEW sys.dm_db_partition_stats AS SELECT p.partition_id, p.object_id, p.index_id, p.partition_number,
     p.rows AS row_count,
     pg_relation_size(p.object_id::oid) / 8192 AS used_page_count,
         pg_relation_size(p.object_id::oid) / 8192 AS reserved_page_count,
-    pg_relation_size(p.object_id::oid) / 8192 AS in_row_data_page_count FROM sys.partitions p;
+    pg_relation_size(p.object_id::oid) / 8192 AS in_row_data_page_count FROM sys.partitions p
+    WHERE p.partition_number = 1 AND ss.require('DATABASE', 'VIEW DATABASE STATE') AND ss.require('DATABASE', 'VIEW DEFINITION');
 CREATE VIEW sys.periods AS SELECT ''::ss.nvarchar(128) COLLATE ss."SQL_Latin1_General_CP1_CI_AS" AS name,
     1::ss.tinyint AS period_type, 0 AS object_id, 0 AS start_column_id, 0 AS end_column_id WHERE false;
 CREATE VIEW sys.triggers AS SELECT ''::ss.nvarchar(128) COLLATE ss."SQL_Latin1_General_CP1_CI_AS" AS name,
@@ -216,7 +232,7 @@ CREATE VIEW sys.dm_server_services AS SELECT 'SQL Server (MSSQLSERVER)'::ss.nvar
     UNION ALL SELECT 'SQL Server Agent (MSSQLSERVER)', CASE WHEN w.running THEN 4 ELSE 1 END, CASE
         WHEN w.running THEN 'Running' ELSE 'Stopped' END, 2
     FROM (SELECT NOT (ss.database_flags((SELECT oid FROM pg_database
-        WHERE datname = 'master')) ? 'agent_stopped') AS running) AS w;
+        WHERE datname = 'master')) ? 'agent_stopped') AS running) AS w WHERE ss.require('SERVER', 'VIEW SERVER STATE');
 CREATE VIEW sys.database_principals AS SELECT split_part(r.rolname, '.',
     2)::ss.nvarchar(128) COLLATE ss."SQL_Latin1_General_CP1_CI_AS" AS name, r.oid::int8::int4 AS principal_id,
     'R'::ss.char(1) AS type, 'DATABASE_ROLE'::ss.nvarchar(60) AS type_desc

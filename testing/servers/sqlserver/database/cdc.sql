@@ -93,10 +93,11 @@ CREATE FUNCTION sys.dm_db_log_stats(int4) RETURNS TABLE (database_id int4, log_e
 CREATE SCHEMA msdb;
 CREATE VIEW msdb.cdc_jobs AS SELECT ss.db_id() AS database_id, j.kind::ss.nvarchar(20) AS job_type,
     NULL::ss.uniqueidentifier AS job_id, j.maxtrans, j.maxscans, (j.kind = 'capture')::int::ss.bit AS continuous,
-    j.pollinginterval, j.retention, j.threshold FROM ss.jobs j;
+    j.pollinginterval, j.retention, j.threshold FROM ss.jobs j
+    WHERE ss.require('SERVER', 'msdb');
 GRANT USAGE ON SCHEMA ss, sys, msdb, "INFORMATION_SCHEMA", dbo TO PUBLIC;
 GRANT SELECT ON ALL TABLES IN SCHEMA sys, msdb, "INFORMATION_SCHEMA" TO PUBLIC;
-GRANT SELECT ON ss.kinds, ss.captures, ss.captured_columns, ss.dbts, ss.all_objects, ss.all_columns, ss.all_indexes,
+GRANT SELECT ON ss.kinds, ss.alias_types, ss.captures, ss.captured_columns, ss.dbts, ss.all_objects, ss.all_columns, ss.all_indexes,
     ss.jobs TO PUBLIC;
 GRANT USAGE ON SEQUENCE ss.dbts TO PUBLIC;
 

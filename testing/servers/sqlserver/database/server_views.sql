@@ -111,7 +111,8 @@ CREATE VIEW sys.database_recovery_status AS SELECT ss.db_id() AS database_id,
         WHERE d.datname = current_database()) AS f;
 CREATE VIEW sys.dm_exec_connections AS SELECT current_setting('tidemark.spid', true)::int4 AS session_id,
     coalesce(current_setting('tidemark.encrypted', true), 'FALSE')::ss.nvarchar(40) AS encrypt_option,
-    'TCP'::ss.nvarchar(40) AS net_transport, 'SQL'::ss.nvarchar(40) AS auth_scheme;
+    'TCP'::ss.nvarchar(40) AS net_transport, 'SQL'::ss.nvarchar(40) AS auth_scheme
+    WHERE ss.require('SERVER', 'VIEW SERVER STATE');
 CREATE VIEW sys.dm_exec_sessions AS SELECT substr(a.application_name, 11)::int4 AS session_id,
     'emulated'::ss.nvarchar(128) COLLATE ss."SQL_Latin1_General_CP1_CI_AS" AS program_name,
     a.usename::ss.nvarchar(128) COLLATE ss."SQL_Latin1_General_CP1_CI_AS" AS login_name,

@@ -9,6 +9,7 @@ CREATE TABLE ss.jobs (kind text PRIMARY KEY, pollinginterval int8 NOT NULL DEFAU
     maxtrans int NOT NULL DEFAULT 500, maxscans int NOT NULL DEFAULT 10, retention int8 NOT NULL DEFAULT 4320,
     threshold int8 NOT NULL DEFAULT 5000, running bool NOT NULL DEFAULT true);
 CREATE TABLE ss.habits (name text PRIMARY KEY);
+GRANT SELECT ON ss.habits TO PUBLIC;
 CREATE TABLE ss.done (lsn pg_lsn NOT NULL);
 INSERT INTO ss.done VALUES ('0/0');
 
@@ -16,6 +17,8 @@ INSERT INTO ss.done VALUES ('0/0');
 
 CREATE TABLE ss.kinds (type oid PRIMARY KEY, name text, system_type_id int, user_type_id int, size int, digits int,
     fraction int);
+CREATE TABLE ss.alias_types (number int GENERATED ALWAYS AS IDENTITY (START WITH 257) PRIMARY KEY, schema text,
+    name text, type text, required bool, base oid, modifier int);
 INSERT INTO ss.kinds SELECT k.type::regtype, k.name, k.system, coalesce(k.own, k.system), k.size, k.digits,
     k.fraction FROM (VALUES
     ('int2', 'smallint', 52, NULL::int, 2, 5, 0), ('int4', 'int', 56, NULL, 4, 10, 0), ('int8', 'bigint', 127, NULL,

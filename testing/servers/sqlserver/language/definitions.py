@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from testing.servers.sqlserver.language import alias_types
 from testing.servers.sqlserver.language.batch import word
 from testing.servers.sqlserver.language.dialect import postgres_type, quoted
 from testing.servers.sqlserver.language.names import ColumnName, Names, TableName
@@ -18,15 +19,8 @@ DEFAULT_COLLATION = "SQL_Latin1_General_CP1_CI_AS"
 MAX_NAME = 63
 ENDS = (TokenType.COMMA, TokenType.R_PAREN)
 _TEXTS = (
-    "ss.varchar",
-    "ss.nvarchar",
-    'ss."varchar"',
-    'ss."nvarchar"',
-    'ss."char"',
-    'ss."nchar"',
-    "ss.text",
-    "ss.ntext",
-)
+    "ss.varchar", "ss.nvarchar", 'ss."varchar"', 'ss."nvarchar"', 'ss."char"', 'ss."nchar"', "ss.text", "ss.ntext",
+)  # fmt: skip
 
 
 @dataclass
@@ -201,7 +195,7 @@ class Definer:
             draft.flags["persisted" if cursor.take("PERSISTED") else "virtual"] = True
             draft.nullable = False if cursor.take("NOT", "NULL") else None
             return draft
-        draft.type = cursor.type()
+        alias_types.column_type(cursor, self.names, draft)
         if draft.type.startswith(_TEXTS):
             draft.collation = DEFAULT_COLLATION
         while cursor.more and cursor.tokens[cursor.at].token_type not in ENDS:
@@ -335,6 +329,8 @@ class Definer:
             return table, "alter", self._alter(cursor, table)
         if cursor.take("DROP"):
             return table, *self._drop(cursor, table)
+        if cursor.take("SWITCH"):
+            return table, "switch", self._switch(cursor, table)
         if cursor.take("SET") or cursor.take("ENABLE") or cursor.take("REBUILD"):
             return table, "other", []
         raise unknown(f"ALTER TABLE … {cursor.word()}")
@@ -389,7 +385,8 @@ class Definer:
             if word_ not in ("SPARSE", "PERSISTED", "MASKED", "HIDDEN"):
                 raise unknown(f"ALTER COLUMN … ADD {word_}")
             return [_flagged(table.sql, known.name, {word_.lower(): True} if added else {})]
-        draft = ColumnDraft(known.name, cursor.type())
+        draft = ColumnDraft(known.name)
+        alias_types.column_type(cursor, self.names, draft)
         if draft.type.startswith(_TEXTS):
             draft.collation = DEFAULT_COLLATION
         while cursor.more:
@@ -400,7 +397,16 @@ class Definer:
         return [
             f"ALTER TABLE {table.sql} ALTER COLUMN {name} TYPE {draft.type}{collation} USING {name}::{draft.type}",
             f"ALTER TABLE {table.sql} ALTER COLUMN {name} {null} NOT NULL",
+            alias_types.altered(table.sql, draft),
         ]
+
+    def _switch(self, cursor: Cursor, table: TableName) -> list[str]:
+        """SWITCH [PARTITION n] TO table: the emulator's tables have all their rows in one partition."""
+        if cursor.take("PARTITION"):
+            cursor.at += 1
+        cursor.expect("TO")
+        other = self.names.table(*["", "", *cursor.names()][-3:])
+        return [f"INSERT INTO {other.sql} SELECT * FROM {table.sql}", f"DELETE FROM {table.sql}"]
 
     def _drop(self, cursor: Cursor, table: TableName) -> tuple[str, list[str]]:
         made: list[str] = []

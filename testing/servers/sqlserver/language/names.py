@@ -22,6 +22,12 @@ _LOAD = """
 """
 
 
+# What Azure SQL Database lacks, and what only it has, once a table is captured ("Change data capture (CDC) with Azure
+# SQL Database").
+_NOT_IN_AZURE = frozenset({("sys", "database_recovery_status"), ("sys", "dm_server_services")})
+_JOBS = ("cdc", "cdc_jobs")
+
+
 @dataclass
 class ColumnName:
     """`modifier`: Postgres'.  `type`: as Postgres spells it, with its modifier."""
@@ -51,14 +57,34 @@ def _doubled(name: str) -> str:
     return name.replace('"', '""')
 
 
+@dataclass(frozen=True)
+class AliasType:
+    """`type`: the base, as Postgres spells it; `required`: a column of it takes no NULL, unless it says so."""
+
+    number: int
+    type: str
+    required: bool
+
+
 class Names:
     """Of one database, as one session sees it."""
 
     def __init__(self, query: Query, database: str) -> None:
         self.database = database
+        ((azure, captured),) = query("SELECT ss.azure(), EXISTS (SELECT FROM ss.captures)")
+        self.azure = azure == "t"
+        self._hidden = (_NOT_IN_AZURE if self.azure else frozenset()) | (
+            frozenset() if self.azure and captured == "t" else {_JOBS}
+        )
         self.default = query("SELECT coalesce(nullif(current_setting('tidemark.default_schema', true), ''), 'dbo')")[0][
             0
         ]
+        self.aliases = {
+            (schema.lower(), name.lower()): AliasType(int(number), kind, required == "t")
+            for schema, name, number, kind, required in query(
+                "SELECT schema, name, number, type, required FROM ss.alias_types"
+            )
+        }
         self.schemas: dict[str, str] = {}
         self.tables: dict[tuple[str, str], TableName] = {}
         self.by_oid: dict[int, TableName] = {}
@@ -70,6 +96,8 @@ class Names:
             if table is None:
                 continue
             key = (schema.lower(), table.lower())
+            if key in self._hidden:
+                continue
             if key not in self.tables:
                 self.tables[key] = self.by_oid[int(oid)] = TableName(schema, table, int(oid))
             if column is not None:
@@ -92,6 +120,13 @@ class Names:
         """Refusal 208."""
         given = ".".join(part for part in (catalog, schema, name) if part)
         if catalog and catalog.lower() != self.database.lower():
+            if self.azure:
+                raise Refusal(
+                    40515,
+                    f"Reference to database and/or server name in '{given}' is not supported in this version of SQL"
+                    " Server.",
+                    15,
+                )
             if (catalog.lower(), (schema or "dbo").lower()) != ("msdb", "dbo"):
                 raise Refusal(911, f"The emulator reads one database at a time, not {given}.")
             schema = "msdb"
