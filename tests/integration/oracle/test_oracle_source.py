@@ -14,14 +14,14 @@ from replicator.errors import LogPurged, SourceMisconfigured, SourceReplaced, So
 from replicator.model.change import ChangeBatch, Commit, Ddl, Heartbeat, LogMessage, SchemaChange, TableFailed
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
-from replicator.sources.base import CheckResult, CheckStatus, KeyRange, ReadOptions
+from replicator.sources.base import CheckResult, CheckStatus, ReadOptions
 from replicator.sources.oracle import KIND
 from replicator.sources.oracle.stream import reader as log_reader
 from replicator.sources.oracle.stream.mining_session import MiningSession
-from testing.servers.oracle.server.embedded import ROOT_SERVICE, SERVICE, EmbeddedOracle
+from testing.servers.oracle.server.embedded import EmbeddedOracle
 from testing.servers.tls import certificate
 from tests.contract.oracle import OracleKeptPlace, OraclePlace
-from tests.contract.place import REPLICATOR, SECONDS, changes
+from tests.contract.place import SECONDS, changes
 from tests.crash.sources import copied
 
 pytestmark = pytest.mark.integration
@@ -44,30 +44,6 @@ def archived(request: pytest.FixtureRequest) -> Iterator[ArchivedPlace]:
     opened = ArchivedPlace.opened(request)
     yield opened
     opened.close()
-
-
-class ContainerPlace(OraclePlace):
-    settings: ClassVar[Mapping[str, str]] = {"service": ROOT_SERVICE, "pdb": SERVICE}
-
-
-def test_the_log_of_a_pluggable_database_is_read_in_the_root_and_its_tables_in_itself(
-    request: pytest.FixtureRequest,
-) -> None:
-    """https://docs.oracle.com/en/database/oracle/oracle-database/19/sutil/oracle-logminer-utility.html, "Using LogMiner
-    in a CDB": the root has the log of all containers, SRC_CON_NAME says whose."""
-    place = ContainerPlace.opened(request)
-    try:
-        place.run(KEYED)
-        start = place.follow("t")
-        place.run("INSERT INTO @.t VALUES (1, 'x')")
-        assert changes(place.read(start), "id") == [("INSERT", 1)]
-        reader = place.source.snapshot_reader(REPLICATOR, ReadOptions())
-        assert sum(batch.num_rows for batch in reader.read_chunk(place.table("t"), KeyRange()).batches) == 1
-        reader.close()
-        checks = place.kind.open({**place.config, "pdb": "GONE"}).check()
-        assert any("GONE does not exist" in one.detail for one in checks), checks
-    finally:
-        place.close()
 
 
 @pytest.mark.parametrize("mode", ["required", "verify_ca", "verify_identity"])
