@@ -25,6 +25,7 @@ _THREADS = (
     "SELECT thread#, last_redo_change#, last_redo_sequence#, last_redo_block FROM v$thread WHERE status = 'OPEN'"
     " ORDER BY 1"
 )
+_ENABLED = "SELECT thread# FROM v$thread WHERE enabled <> 'DISABLED'"
 _OWN_THREAD = "SELECT thread# FROM v$instance"
 
 
@@ -49,12 +50,13 @@ class LogRange(NamedTuple):
 
 
 def log_range(
-    connection: Connection, low: int, end: int, where: str, incarnation: int, *, archived: bool
+    connection: Connection, low: int, end: int, where: str, incarnation: int, *, archived: bool, ended: bool = False
 ) -> LogRange | None:
     """Of all threads; None: there is nothing to read yet.  LogPurged where a file is gone.
 
-    incarnation: its RESETLOGS_CHANGE#; archived: of archived files only, `end` being no later than what all threads
-    have archived.
+    incarnation: its RESETLOGS_CHANGE#; ended: it is an earlier one, whose threads write nothing more; archived: of
+    archived files only, `end` being no later than what all threads have archived: each that is enabled may have commits
+    in a log that is not archived yet.
     """
     by_thread: dict[int, dict[int, LogFile]] = defaultdict(dict)
     listed = [] if archived else [LogFile(*row) for row in read_rows(connection, _ONLINE, where)]
@@ -69,6 +71,8 @@ def log_range(
         if archived:
             end = min(end, int(ordered[-1].next) - 1)
         files += _contiguous(ordered, low, where)
+    if archived and not ended and not {int(row[0]) for row in read_rows(connection, _ENABLED, where)} <= set(by_thread):
+        return None
     if end < low:
         return None
     if not files:

@@ -79,7 +79,7 @@ class MiningSession:
         end = min(end, opened - 1) if old else written_by_all(self.connection, written, end, self._where)
         self._again = partial(
             log_range, self.connection, low, end, self._where, prior if old else opened,
-            archived=old or self._config.logs is Logs.ARCHIVED,
+            archived=old or self._config.logs is Logs.ARCHIVED, ended=old,
         )  # fmt: skip
         return self._again()
 
