@@ -44,6 +44,14 @@ def guided(user: str) -> list[str]:
     return found
 
 
+def live_account(user: str) -> list[str]:
+    """The statements that make the account of the guide's live run."""
+    block = GUIDE.read_text().partition("<<'SQL'\n")[2].partition("SQL\n")[0]
+    made = [one.rstrip(";") for one in block.splitlines() if re.match(r"CREATE USER|GRANT|ALTER USER", one)]
+    assert len(made) == 3, "the guide has no such block"
+    return [re.sub(r"\bc##tidemark\b", user, re.sub('"[^"]*"', f'"{PASSWORD}"', one)) for one in made]
+
+
 @pytest.fixture
 def root(oracle: EmbeddedOracle) -> Iterator[Any]:
     """An administrator's cursor in the root."""
@@ -81,6 +89,19 @@ def test_the_guides_account_passes_the_check_and_reads_log_and_rows(place: Oracl
     reader = place.source.snapshot_reader(REPLICATOR, ReadOptions())
     assert sum(batch.num_rows for batch in reader.read_chunk(place.table("t"), KeyRange()).batches) == 1
     reader.close()
+
+
+def test_the_account_of_the_guides_live_run_makes_schemas_and_passes_the_check(
+    oracle: EmbeddedOracle, root: Any
+) -> None:
+    user = f"C##L{next(NUMBERS)}"
+    for statement in live_account(user):
+        root.execute(statement)
+    config = {**oracle.address, "service": ROOT_SERVICE, "pdb": SERVICE, "user": user, "password": PASSWORD}
+    place = OraclePlace.live(config)
+    place.run(KEYED)
+    assert {one.name for one in place.source.check() if one.status is CheckStatus.FAILED} <= {"supplemental_min"}
+    place.close()
 
 
 def test_a_transaction_of_the_pluggable_database_that_stays_open_over_ranges_is_read_whole(

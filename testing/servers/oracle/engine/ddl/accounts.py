@@ -187,7 +187,7 @@ class Accounts:
         opens = self._words.take("OPEN")
         if not opens:
             self._words.need("CLOSE")
-        if opens == self._session.database.pluggable_open:
+        if opens == self._session.database.pluggable_open and name != "ALL":
             raise OracleError(*(65019, PLUGGABLE) if opens else (65020, PLUGGABLE))
         self._session.database.pluggable_open = opens
 
