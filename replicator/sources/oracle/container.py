@@ -9,14 +9,13 @@ CONTAINER_DATA says so.  Sources: Oracle Database Reference, "About Dynamic Perf
 
 from __future__ import annotations
 
-from replicator.errors import SourceMisconfigured, SourcePermissionDenied, TableDisappeared
-from replicator.model.identifiers import TableId
+from replicator.errors import SourceMisconfigured, SourcePermissionDenied, SourceUnreachable
 from replicator.sources.oracle.config import OracleConfig
 from replicator.sources.oracle.connection import Connection, read_rows
 from replicator.sources.oracle.dialect import literal, quoted
 
 ROOT = "CDB$ROOT"
-_PDBS = TableId("SYS", "V_$PDBS")
+_NO_VIEW = 942
 _OLDEST = "SELECT MIN(start_scn) FROM gv$transaction WHERE start_scn > 0"
 
 
@@ -31,8 +30,10 @@ def open_mode(connection: Connection, config: OracleConfig) -> str:
     SourceMisconfigured where the account does not see it; SourcePermissionDenied where it may not read the view.
     """
     try:
-        found = read_rows(connection, f"SELECT open_mode FROM v$pdbs WHERE name = {literal(config.pdb)}", _PDBS)
-    except TableDisappeared:
+        found = read_rows(connection, f"SELECT open_mode FROM v$pdbs WHERE name = {literal(config.pdb)}", config.where)
+    except SourceUnreachable as error:
+        if f"(error {_NO_VIEW})" not in error.message:
+            raise
         grant = f"GRANT SELECT ON SYS.V_$PDBS TO {quoted(config.watermark_owner)} CONTAINER = ALL;"
         raise SourcePermissionDenied(f"{config.where}: the user cannot read v$pdbs.", remedy=grant) from None
     if not found:

@@ -32,7 +32,7 @@ _VIEWS = (
 )  # fmt: skip
 _ROOT_VIEWS = ("v$pdbs",)
 _SHOWN = 5  # tables in a finding
-_UNICODE = frozenset({"AL32UTF8", "UTF8"})
+_UNICODE, _NATIONAL = frozenset({"AL32UTF8", "UTF8"}), "AL16UTF16"
 
 
 def tls(server: Server) -> CheckFinding:
@@ -157,13 +157,25 @@ def mining(server: Server) -> CheckFinding:
 
 
 def character_set(server: Server) -> CheckFinding:
-    """Text that the server itself cannot convert to Unicode is lost on the way."""
-    row = server.tables("SELECT value FROM nls_database_parameters WHERE parameter = 'NLS_CHARACTERSET'")
-    name = str(row[0][0]) if row else "unknown"
+    """Text that the server cannot convert to Unicode, or the driver cannot read, is lost on the way."""
+    found = server.tables(
+        "SELECT parameter, value FROM nls_database_parameters"
+        " WHERE parameter IN ('NLS_CHARACTERSET', 'NLS_NCHAR_CHARACTERSET')"
+    )
+    names = {str(name): str(value) for name, value in found}
+    name = names.get("NLS_CHARACTERSET", "unknown")
     if name == "US7ASCII":
         return warning(
             "The database's character set is US7ASCII: other characters that programs stored in it cannot be read.",
-            "SELECT column FROM table WHERE column <> CONVERT(column, 'US7ASCII'); -- finds such rows",
+            "SELECT id FROM shop.orders WHERE note <> CONVERT(note, 'US7ASCII', 'WE8ISO8859P1'); -- finds such rows;"
+            " migrate the database to AL32UTF8",
+        )
+    national = names.get("NLS_NCHAR_CHARACTERSET", _NATIONAL)
+    if national != _NATIONAL:
+        return warning(
+            f"The national character set is {national}: the driver does not read columns of the types NCHAR, NVARCHAR2"
+            " and NCLOB.",
+            f"Exclude such columns, or migrate the national character set to {_NATIONAL}.",
         )
     return ok(f"The database's character set is {name}{'' if name in _UNICODE else ', which is converted to Unicode'}.")
 

@@ -36,6 +36,12 @@ def _nls(session: Session, prefix: str) -> Rows:
     return iter([*(NLS | session.nls).items()])
 
 
+def _nls_of_database(session: Session, prefix: str) -> Rows:
+    del prefix
+    set_ = session.database.catalog.parameters
+    return ((name, set_.get(name.lower(), value)) for name, value in NLS.items())
+
+
 def _database(session: Session, prefix: str) -> Rows:
     del prefix
     database = session.database
@@ -229,7 +235,7 @@ def _sessions(session: Session, prefix: str) -> Rows:
 
 _PRODUCT = "Oracle Database 19c Enterprise Edition"
 PERFORMANCE_VIEWS: dict[str, Callable[[Session, str], Rows]] = {
-    "NLS_DATABASE_PARAMETERS": lambda *_: iter(NLS.items()),
+    "NLS_DATABASE_PARAMETERS": _nls_of_database,
     "NLS_SESSION_PARAMETERS": _nls,
     "V$NLS_PARAMETERS": _nls,
     "PRODUCT_COMPONENT_VERSION": lambda *_: iter([(_PRODUCT, FULL_VERSION, FULL_VERSION, "Production")]),
