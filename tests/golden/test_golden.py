@@ -56,7 +56,7 @@ from replicator.targets.iceberg.table import catalog, position, schema_update
 from replicator.targets.iceberg.upkeep import maintenance
 from replicator.telemetry.lags import BOUNDS, LagHistogram, tally
 from tests.golden.make_binlogs import FOLDER as BINLOGS
-from tests.property.oracle.redo_writer import LAYOUT as REDO_LAYOUT
+from tests.property.oracle.redo_writer import GOLDEN_LAYOUT as REDO_LAYOUT
 from tests.property.oracle.redo_writer import run_of
 from webapp.replicators.options import DDL_PRESETS, ReplicatorOptions
 

@@ -19,12 +19,14 @@ from replicator.errors import (
     SourceAuthenticationFailed,
     SourceMisconfigured,
     SourcePermissionDenied,
+    SourceReplaced,
     SourceUnreachable,
     TableBusy,
     TableDisappeared,
     TableError,
     TableNotRead,
     TidemarkError,
+    UnsupportedCharset,
 )
 from replicator.faults import reach
 from replicator.model.identifiers import TableId
@@ -50,7 +52,9 @@ _LOST, _CONNECTING = frozenset({1001, 1080, 4005, 4011, 4024}), 6  # DPY-…, DP
 # trouble (invariant 13), of any other as the source's.
 _LOGIN = frozenset({1017, 1005, 28000, 28001, 28002, 1045, 28009})
 _DENIED = frozenset({1031, 1749, 41900, 6550})
-_GONE_LOG = frozenset({308, 1291, 1292, 1323, 8181, 1284, 334})
+_GONE_LOG = frozenset({308, 1291, 1292, 1323, 1284, 334})
+_GONE_ROWS = frozenset({1555, 8181, 8180, 22924})  # of an SCN
+_OTHER_LOG = frozenset({1295, 1346})  # of another database, or of another incarnation of it
 _OF_ONE_TABLE: dict[int, type[TableError]] = {
     942: TableDisappeared,
     4043: TableDisappeared,
@@ -59,6 +63,7 @@ _OF_ONE_TABLE: dict[int, type[TableError]] = {
     1466: TableNotRead,
     8181: TableNotRead,
     8180: TableNotRead,
+    22924: TableNotRead,
     54: TableBusy,
     4021: TableBusy,
     60: TableBusy,
@@ -68,17 +73,31 @@ _OF_THE_STATEMENT = frozenset(
     {904, 907, 911, 917, 920, 932, 933, 936, 1722, 1830, 1841, 1843, 1847, 1858, 1861, 1476, 1426, 1438, 12899, 6502}
     | {900, 902, 903, 905, 906, 909, 913, 921, 923, 928, 1465, 1756, 1788, 22806, 3048, 3049}
 )
+_OPEN = "ALTER PLUGGABLE DATABASE ALL OPEN;"
+_LISTENED = (
+    "Correct the service name or SID of the connection; `lsnrctl services` lists them. The service of a pluggable"
+    f" database is there while that is open: {_OPEN}"
+)
+_UNDO = "Retried automatically. If it persists: ALTER SYSTEM SET UNDO_RETENTION = 3600; or make the chunks smaller."
+_NATIONAL = (
+    "Exclude the columns of the types NCHAR, NVARCHAR2 and NCLOB, or migrate the national character set to AL16UTF16."
+)
 _REMEDIES = {
     1031: "Run the connection test. It shows the GRANT to run on the source.",
-    1555: "Retried automatically. If it persists, raise UNDO_RETENTION, or make the chunks smaller.",
-    1109: "ALTER PLUGGABLE DATABASE ALL OPEN;",
+    **dict.fromkeys(_GONE_ROWS, _UNDO),
+    1033: f"Wait until the database has started. Of a pluggable database that is mounted: {_OPEN}",
+    1109: _OPEN,
+    1219: f"ALTER DATABASE OPEN; -- of a pluggable database: {_OPEN}",
+    1371: "EXECUTE DBMS_LOGMNR_D.BUILD(OPTIONS => DBMS_LOGMNR_D.STORE_IN_REDO_LOGS);",
+    **dict.fromkeys((12514, 12505), _LISTENED),
     65011: "Correct the pluggable database of the connection.",
     1435: "Correct the pluggable database of the connection.",
-    65054: "ALTER PLUGGABLE DATABASE ALL OPEN;",
+    65054: _OPEN,
     28000: "ALTER USER tidemark ACCOUNT UNLOCK;",
     28001: 'ALTER USER tidemark IDENTIFIED BY "a new password"; and correct the password of the connection.',
 }
-_MISCONFIGURED = frozenset({1109, 65011, 65054, 1435, 12514, 12505, 1219, 1033, 16000, 16403, 1325, 44609, 1354})
+_MISCONFIGURED = frozenset({1109, 65011, 65054, 1435, 12514, 12505, 1219, 1033, 16000, 16403, 1325, 44609, 1354, 1371})
+_NO_SERVICE, _NO_NATIONAL = frozenset({6001, 6003}), 3012  # DPY-…
 
 
 def driver() -> Any:
@@ -177,10 +196,16 @@ def error_code(error: BaseException) -> int:
     return int(getattr(found, "code", 0) or 0) if full.startswith("ORA-") else 0
 
 
+def driver_code(error: BaseException) -> int:
+    """The number of an error that the driver itself raises: DPY-3012 is 3012; 0: it is the server's, or has none."""
+    found = _CODE.match(str(getattr(error.args[0] if error.args else "", "full_code", "") or ""))
+    return int(found[1]) if found and found[0].startswith("DPY-") else 0
+
+
 def _of_the_answer(error: BaseException) -> bool:
     """Is it the driver's own, on what the server sent for a statement (DPY-4042: no Arrow value), and not its loss?"""
-    found = _CODE.match(str(getattr(error.args[0] if error.args else "", "full_code", "") or ""))
-    return found is not None and int(found[1]) not in _LOST and int(found[1]) // 1000 != _CONNECTING
+    number = driver_code(error)
+    return number > 0 and number not in _LOST and number // 1000 != _CONNECTING
 
 
 def tidemark_error(error: BaseException, where: str | TableId) -> TidemarkError:
@@ -193,7 +218,9 @@ def tidemark_error(error: BaseException, where: str | TableId) -> TidemarkError:
         or code in _LOGIN
         or code in {28, 1012, 2396, 3113, 3114, 3135, 12537, 12547, 12570, 1089, 1090}
     )
-    found = _of_table(code, reason, where) if isinstance(where, TableId) and not of_session else None
+    found = _of_driver(driver_code(error), reason, where)
+    if found is None and isinstance(where, TableId) and not of_session:
+        found = _of_table(code, reason, where)
     found = found or _of_source(code, reason, where, session=of_session)
     found.of_server = bool(code)
     found.answered = found.answered or (code in _OF_THE_STATEMENT and not of_session)
@@ -210,6 +237,17 @@ def _first(lines: list[str]) -> str:
     return f"{line[found.end() :].lstrip(': ')} (error {int(found[1])})" if found else line
 
 
+def _of_driver(number: int, reason: str, where: str | TableId) -> TidemarkError | None:
+    """None: what the driver says is no matter of settings."""
+    if number in _NO_SERVICE or any(f"(error {one})" in reason for one in _NO_SERVICE):  # behind DPY-6005, too
+        return SourceMisconfigured(f"{where}: {reason}", remedy=_LISTENED)
+    if number == _NO_NATIONAL:
+        message = f"{where} has a column of the national character set UTF8, which the driver does not read: {reason}"
+        table = str(where) if isinstance(where, TableId) else None
+        return (UnsupportedCharset if table else SourceMisconfigured)(message, remedy=_NATIONAL, table=table)
+    return None
+
+
 def _of_source(code: int, reason: str, where: object, *, session: bool) -> TidemarkError:  # noqa: PLR0911 - a case each
     remedy = _REMEDIES.get(code)
     if code in _LOGIN:
@@ -218,13 +256,15 @@ def _of_source(code: int, reason: str, where: object, *, session: bool) -> Tidem
         return SourcePermissionDenied(f"{where} does not allow it: {reason}", remedy=remedy)
     if code in _GONE_LOG:
         return LogPurged(f"{where}: the log that is needed to continue is gone: {reason}")
+    if code in _GONE_ROWS:
+        return SourceUnreachable(f"{where} does not have the rows of an SCN: {reason}", remedy=remedy)
+    if code in _OTHER_LOG:
+        return SourceReplaced(f"{where}: the log files are not those of the database's dictionary: {reason}")
     if code in _MISCONFIGURED:
         return SourceMisconfigured(f"{where} cannot be used: {reason}", remedy=remedy)
     if session and "certificate" in reason.lower():
         remedy = "Correct TLS mode and CA certificate of the connection, or the server's certificate."
         return ConfigurationError(f"{where} could not be read: {reason}", remedy=remedy)
-    if "DPY-6001" in reason or "DPY-6003" in reason or "(error 6001)" in reason or "(error 6003)" in reason:
-        return SourceMisconfigured(f"{where}: {reason}", remedy="Correct the service name or SID of the connection.")
     return SourceUnreachable(f"{where} could not be read: {reason}", remedy=remedy)
 
 

@@ -14,14 +14,14 @@ from replicator.errors import LogPurged, SourceMisconfigured, SourceReplaced, So
 from replicator.model.change import ChangeBatch, Commit, Ddl, Heartbeat, LogMessage, SchemaChange, TableFailed
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
-from replicator.sources.base import CheckResult, CheckStatus, KeyRange, ReadOptions
+from replicator.sources.base import CheckResult, CheckStatus, ReadOptions
 from replicator.sources.oracle import KIND
 from replicator.sources.oracle.stream import reader as log_reader
 from replicator.sources.oracle.stream.mining_session import MiningSession
-from testing.servers.oracle.server.embedded import ROOT_SERVICE, SERVICE, EmbeddedOracle
+from testing.servers.oracle.server.embedded import EmbeddedOracle
 from testing.servers.tls import certificate
 from tests.contract.oracle import OracleKeptPlace, OraclePlace
-from tests.contract.place import REPLICATOR, SECONDS, changes
+from tests.contract.place import SECONDS, changes
 from tests.crash.sources import copied
 
 pytestmark = pytest.mark.integration
@@ -44,30 +44,6 @@ def archived(request: pytest.FixtureRequest) -> Iterator[ArchivedPlace]:
     opened = ArchivedPlace.opened(request)
     yield opened
     opened.close()
-
-
-class ContainerPlace(OraclePlace):
-    settings: ClassVar[Mapping[str, str]] = {"service": ROOT_SERVICE, "pdb": SERVICE}
-
-
-def test_the_log_of_a_pluggable_database_is_read_in_the_root_and_its_tables_in_itself(
-    request: pytest.FixtureRequest,
-) -> None:
-    """https://docs.oracle.com/en/database/oracle/oracle-database/19/sutil/oracle-logminer-utility.html, "Using LogMiner
-    in a CDB": the root has the log of all containers, SRC_CON_NAME says whose."""
-    place = ContainerPlace.opened(request)
-    try:
-        place.run(KEYED)
-        start = place.follow("t")
-        place.run("INSERT INTO @.t VALUES (1, 'x')")
-        assert changes(place.read(start), "id") == [("INSERT", 1)]
-        reader = place.source.snapshot_reader(REPLICATOR, ReadOptions())
-        assert sum(batch.num_rows for batch in reader.read_chunk(place.table("t"), KeyRange()).batches) == 1
-        reader.close()
-        checks = place.kind.open({**place.config, "pdb": "GONE"}).check()
-        assert any("GONE does not exist" in one.detail for one in checks), checks
-    finally:
-        place.close()
 
 
 @pytest.mark.parametrize("mode", ["required", "verify_ca", "verify_identity"])
@@ -109,6 +85,8 @@ def test_a_transaction_that_stays_open_is_whole_after_a_restart_in_its_middle(
 
 
 def test_rows_are_read_over_switches_of_the_log(place: OraclePlace) -> None:
+    """https://docs.oracle.com/en/database/oracle/oracle-database/19/refrn/V-ARCHIVED_LOG.html: a file's SCNs
+    are those from FIRST_CHANGE# to below NEXT_CHANGE#."""
     place.run(KEYED)
     start = place.follow("t")
     for number in range(4):
@@ -118,6 +96,7 @@ def test_rows_are_read_over_switches_of_the_log(place: OraclePlace) -> None:
 
 
 def test_archived_logs_alone_are_read_up_to_the_last_switch(archived: ArchivedPlace) -> None:
+    """https://docs.oracle.com/en/database/oracle/oracle-database/19/refrn/ARCHIVE_LAG_TARGET.html: forces one."""
     archived.run(KEYED)
     start = archived.follow("t")
     archived.run("INSERT INTO @.t VALUES (1, 'x')")
@@ -132,6 +111,8 @@ def test_archived_logs_alone_are_read_up_to_the_last_switch(archived: ArchivedPl
 
 
 def test_a_log_that_is_gone_is_named(place: OraclePlace, oracle_source: EmbeddedOracle) -> None:
+    """https://docs.oracle.com/en/database/oracle/oracle-database/19/refrn/V-ARCHIVED_LOG.html: DELETED says that
+    RMAN has deleted it."""
     place.run(KEYED)
     start = place.follow("t")
     for _ in range(5):  # more than there are groups: the first one is overwritten
@@ -145,7 +126,11 @@ def test_a_log_that_is_gone_is_named(place: OraclePlace, oracle_source: Embedded
 
 
 def test_what_is_not_set_up_is_told_with_the_sql_for_it(tmp_path: Path) -> None:
-    """Each remedy is pasted, and its check passes then."""
+    """Each remedy is pasted, and its check passes then.
+
+    https://docs.oracle.com/en/database/oracle/oracle-database/19/sutil/oracle-logminer-utility.html,
+    "Supplemental Logging": minimal for the database, all columns for each table.
+    """
     server = EmbeddedOracle(tmp_path)
     server.start()
     try:
@@ -247,6 +232,8 @@ def test_a_quiet_log_is_not_mined_until_something_is_written(
 
 
 def test_rows_without_all_columns_stop_their_table_with_the_sql_for_it(minimal: OraclePlace) -> None:
+    """https://docs.oracle.com/en/database/oracle/oracle-database/19/sutil/oracle-logminer-utility.html,
+    "Supplemental Logging": without it an UPDATE's row has the columns alone that changed."""
     minimal.run("INSERT INTO @.t VALUES (1, 'x')")
     start = minimal.follow("t")
     minimal.run("UPDATE @.t SET v = 'y' WHERE id = 1")

@@ -36,17 +36,35 @@ DEFINITIONS = (
     Definition("MONTHS", "INTERVAL YEAR(2) TO MONTH"),
     Definition("BYTES", "RAW", size=50),
     Definition("we (,ird", "VARCHAR2", size=10),
+    Definition("PADDED", "CHAR", size=14),
+    Definition("NPADDED", "NCHAR", size=14),
+    Definition("PLACE", "ROWID"),
+    Definition("SMALL", "BINARY_FLOAT"),
+    Definition("LOCAL", "TIMESTAMP(6) WITH LOCAL TIME ZONE"),
 )
-SCHEMA = TableSchema(TABLE, tuple(column_of(one, TABLE, key=one.name == "ID") for one in DEFINITIONS), ("ID",))
-LAYOUT = TableLayout(
-    SCHEMA,
-    tuple(value_type(one, TABLE) for one in DEFINITIONS),
-    (*(one.name for one in DEFINITIONS), "LEFT_OUT"),
-)
+_OF_THE_GOLDEN_FILE = 15
+
+
+def _layout(definitions: Sequence[Definition]) -> TableLayout:
+    columns = tuple(column_of(one, TABLE, key=one.name == "ID") for one in definitions)
+    types = tuple(value_type(one, TABLE) for one in definitions)
+    return TableLayout(TableSchema(TABLE, columns, ("ID",)), types, (*(one.name for one in definitions), "LEFT_OUT"))
+
+
+LAYOUT, GOLDEN_LAYOUT = _layout(DEFINITIONS), _layout(DEFINITIONS[:_OF_THE_GOLDEN_FILE])
+SCHEMA = LAYOUT.schema
 NAMES = SCHEMA.names
+MOMENTS = ("DAY", "AT", "ZONED", "LOCAL")
 _ALPHABET = "abc XYZ'\"\\|();,=\n\t\u00e9\u20ac\U0001f600NULL-09"
 _CODES = {"insert": INSERT, "delete": DELETE, "update": UPDATE}
+_ROWID = "ABCXYZabcxyz0189+/"
 Values = Mapping[str, Any]
+
+
+class BeforeChrist(str):
+    """A moment as the session's format has it, which no type of the target holds."""
+
+    __slots__ = ()
 
 
 def quoted(text: str) -> str:
@@ -70,15 +88,22 @@ def _text(text: str, pen: random.Random, *, national: bool) -> str:
     return quoted(text) if plain else _unistr(text)
 
 
-def literal(name: str, value: Any, pen: random.Random) -> str:  # noqa: C901, PLR0911 - a type each
+def literal(name: str, value: Any, pen: random.Random) -> str:  # noqa: C901, PLR0911, PLR0912 - a type each
     """As LogMiner writes it in a session with Tidemark's formats."""
     if value is None:
         return "NULL"
+    if isinstance(value, BeforeChrist):
+        shown, zone = f"{value}.000000000", " +01:00" if name == "ZONED" else ""
+        return {
+            "DAY": f"TO_DATE('{value}', 'SYYYY-MM-DD HH24:MI:SS')", "ZONED": f"TO_TIMESTAMP_TZ('{shown}{zone}')",
+        }.get(name, f"TO_TIMESTAMP('{shown}')")  # fmt: skip
     match name:
-        case "NNAME":
+        case "NNAME" | "NPADDED":
             return _text(value, pen, national=True)
-        case "NAME" | "we (,ird":
+        case "NAME" | "we (,ird" | "PADDED":
             return _text(value, pen, national=False)
+        case "LOCAL":
+            return f"TO_TIMESTAMP(' {value.replace(tzinfo=None):%Y-%m-%d %H:%M:%S.%f}000')"
         case "DAY":
             return f"TO_DATE(' {value:%Y-%m-%d %H:%M:%S}', 'SYYYY-MM-DD HH24:MI:SS')"
         case "AT":
@@ -89,14 +114,14 @@ def literal(name: str, value: Any, pen: random.Random) -> str:  # noqa: C901, PL
             offset = there.strftime("%z")
             return f"TO_TIMESTAMP_TZ(' {there:%Y-%m-%d %H:%M:%S.%f}000 {offset[:3]}:{offset[3:]}')"
         case "FINE":
-            return f"TO_TIMESTAMP(' {value}')"
+            return f"TO_TIMESTAMP('{'' if value.startswith('-') else ' '}{value}')"
         case "SPAN":
             return f"TO_DSINTERVAL({quoted(value)})"
         case "MONTHS":
             return f"TO_YMINTERVAL({quoted(value)})"
         case "BYTES":
             return f"HEXTORAW('{value.hex()}')"
-        case "REAL":
+        case "REAL" | "SMALL":
             return quoted("Nan" if value != value else repr(value).replace("inf", "Inf"))  # noqa: PLR0124
         case "ANY" | "AMOUNT":
             written = format(value, "f")
@@ -128,13 +153,22 @@ def values(pen: random.Random) -> dict[str, Any]:
         "MONTHS": f"{pen.choice('+-')}{pen.randrange(99):02}-{pen.randrange(12):02}",
         "BYTES": pen.randbytes(pen.randrange(1, 9)),
         "we (,ird": "x",
+        "PADDED": f"{text:14}",
+        "NPADDED": f"{text[::-1]:14}",
+        "PLACE": "".join(pen.choices(_ROWID, k=18)),
+        "SMALL": pen.choice((0.5, float("nan"), float("-inf"), float(np.float32(pen.uniform(-1e10, 1e10))))),
+        "LOCAL": _moment(pen).replace(tzinfo=UTC),
     }
     # strftime has no zeros before a year below 1000, which Oracle's format has
-    for name in ("DAY", "AT", "ZONED"):
+    for name in MOMENTS:
         if made[name].year < 1001:
             made[name] = made[name].replace(year=made[name].year + 1000)
     if made["FINE"].index("-") < 4:
         made["FINE"] = made["FINE"].partition("-")[0].rjust(4, "0") + "-" + made["FINE"].partition("-")[2]
+    for name in (*MOMENTS, "FINE"):
+        if pen.random() < 0.05:
+            day = f"-{pen.randrange(1, 4713):04}-{pen.randrange(1, 13):02}-{pen.randrange(1, 29):02} 23:00:59"
+            made[name] = f"{day}.123456789" if name == "FINE" else BeforeChrist(day)
     return {name: None if name != "ID" and pen.random() < 0.2 else made[name] for name in NAMES}
 
 

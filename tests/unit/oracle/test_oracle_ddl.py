@@ -1,4 +1,11 @@
-"""Statements as the log has them: Oracle Database SQL Language Reference."""
+"""Statements as the log has them: Oracle Database SQL Language Reference.
+
+https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/CREATE-TABLE.html
+https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/ALTER-TABLE.html
+https://docs.oracle.com/en/database/oracle/oracle-database/19/sqlrf/FLASHBACK-TABLE.html
+A dropped table is renamed to BIN$…: https://docs.oracle.com/cd/B28359_01/server.111/b28310/tables011.htm, "What Is the
+Recycle Bin?".
+"""
 
 from __future__ import annotations
 

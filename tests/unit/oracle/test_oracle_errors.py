@@ -12,10 +12,12 @@ from replicator.errors import (
     SourceAuthenticationFailed,
     SourceMisconfigured,
     SourcePermissionDenied,
+    SourceReplaced,
     SourceUnreachable,
     TableDisappeared,
     TableError,
     TableNotRead,
+    UnsupportedCharset,
 )
 from replicator.model.identifiers import TableId
 from replicator.sources.oracle.connection import tidemark_error
@@ -39,6 +41,15 @@ def raised(code: str, text: str) -> oracledb.DatabaseError:
         ("ORA-00308", "db", LogPurged),
         ("ORA-01109", "db", SourceMisconfigured),
         ("ORA-12514", "db", SourceMisconfigured),
+        ("ORA-01555", "db", SourceUnreachable),
+        ("ORA-08181", "db", SourceUnreachable),
+        ("ORA-01295", "db", SourceReplaced),
+        ("ORA-01346", "db", SourceReplaced),
+        ("ORA-01371", "db", SourceMisconfigured),
+        ("DPY-3012", "db", SourceMisconfigured),
+        ("DPY-3012", TABLE, UnsupportedCharset),
+        ("DPY-6001", TABLE, SourceMisconfigured),
+        ("DPY-6003", "db", SourceMisconfigured),
         ("DPY-6005", "db", SourceUnreachable),
         ("ORA-00942", TABLE, TableDisappeared),
         ("ORA-01555", TABLE, TableNotRead),
@@ -57,6 +68,13 @@ def test_a_code_is_an_error_of_the_source_or_of_its_one_table(
     assert type(found) is kind
     assert "what it says" in found.message
     assert found.retryable == kind.retryable  # type: ignore[attr-defined]
+
+
+def test_a_service_that_is_not_there_is_told_behind_the_driver_s_own_line() -> None:
+    text = 'cannot connect to database\nDPY-6001: Service "X" is not registered with the listener'
+    found = tidemark_error(raised("DPY-6005", text), "db")
+    assert type(found) is SourceMisconfigured
+    assert "ALTER PLUGGABLE DATABASE ALL OPEN;" in found.remedy
 
 
 def test_only_the_first_line_of_an_answer_is_told() -> None:

@@ -1,4 +1,8 @@
-"""Transactions that Tidemark keeps until their end: rows in the order of the log, mixed, with savepoints."""
+"""Transactions that Tidemark keeps until their end: rows in the order of the log, mixed, with savepoints.
+
+https://docs.oracle.com/en/database/oracle/oracle-database/19/refrn/V-LOGMNR_CONTENTS.html: OPERATION_CODE, XID,
+ROLLBACK (1: a row that undoes), ROW_ID.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +66,10 @@ def test_what_was_committed_before_the_place_to_resume_at_is_not_told_again(tran
 
 
 def test_a_transaction_whose_number_has_no_sequence_is_that_of_its_slot(transactions: OpenTransactions) -> None:
-    """Its rows lie in the range that is mined, and its beginning does not."""
+    """Its rows lie in the range that is mined, and its beginning does not:
+    https://docs.oracle.com/en/database/oracle/oracle-database/19/refrn/V-LOGMNR_CONTENTS.html, START_SCN, is
+    NULL then.
+    """
     whole, cut = 5 << 32 | 7, -1 << 32 | 7
     told(transactions, (1, whole, 1, "a", False))
     assert told(transactions, (2, cut, 2, "a", True), (3, whole, COMMIT, "", False)) == []
@@ -70,7 +77,10 @@ def test_a_transaction_whose_number_has_no_sequence_is_that_of_its_slot(transact
 
 @pytest.mark.parametrize("most", [1 << 20, 1], ids=["in memory", "in files"])
 def test_committed_transactions_are_handed_on_whole_without_what_they_took_back(most: int) -> None:
-    """The first goes over two frames, and the second undoes a row in another frame."""
+    """https://docs.oracle.com/database/121/SUTIL/GUID-6A2398F7-D484-495A-8AD2-0A6B34C03536.htm: of COMMITTED_DATA_ONLY
+    the rows of a transaction stand together, and transactions in the order of their commits.
+
+    The first goes over two frames, and the second undoes a row in another frame."""
     grouped, told_ = CommittedTransactions(most), list[tuple[int, str]]()
     frames = (
         frame((1, 7, 1, "a", False), (2, 7, 1, "b", False)),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from replicator.errors import TableError
+from replicator.errors import SourceMisconfigured, SourcePermissionDenied, TableError
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckResult
 from replicator.sources.oracle.check.server_info import Server
 from replicator.sources.oracle.config import Logs, OracleConfig, TlsMode
 from replicator.sources.oracle.connection import connect
+from replicator.sources.oracle.container import ROOT, open_mode
 from replicator.sources.oracle.dialect import quoted
 from replicator.sources.oracle.stream.log_retention import ARCHIVELOG, MINIMAL
 from replicator.sources.oracle.watermark import create_statements, watermark_table
@@ -29,8 +30,9 @@ _PDB_MINING = (21, 0)  # LogMiner inside of a pluggable database
 _VIEWS = (
     "v$database", "v$log", "v$logfile", "v$archived_log", "v$thread", "v$instance", "gv$transaction",
 )  # fmt: skip
+_ROOT_VIEWS = ("v$pdbs",)
 _SHOWN = 5  # tables in a finding
-_UNICODE = frozenset({"AL32UTF8", "UTF8"})
+_UNICODE, _NATIONAL = frozenset({"AL32UTF8", "UTF8"}), "AL16UTF16"
 
 
 def tls(server: Server) -> CheckFinding:
@@ -50,23 +52,16 @@ def version(server: Server) -> CheckFinding:
     return ok(f"Oracle {text}.")
 
 
-def container(server: Server) -> CheckFinding:  # noqa: PLR0911 - a sentence for each case
+def container(server: Server) -> CheckFinding:
     """Before 21c the log of a container database is read in its root."""
     if server.container != "YES":
         return ok("No container database.")
     name = str(server.rows("SELECT SYS_CONTEXT('USERENV', 'CON_NAME') FROM dual")[0][0])
     if server.config.pdb:
-        if name != "CDB$ROOT":
-            return failed(f"The connection is to {name}, not to the root.", "Set the service name of CDB$ROOT.")
-        found = server.rows("SELECT name, open_mode FROM v$pdbs")
-        modes = {str(row[0]): str(row[1]) for row in found}
-        mode = modes.get(server.config.pdb, "")
-        if mode != "READ WRITE":
-            said = f"is {mode}" if mode else "does not exist"
-            remedy = f"ALTER PLUGGABLE DATABASE {quoted(server.config.pdb)} OPEN;"
-            return failed(f"The pluggable database {server.config.pdb} {said}.", remedy)
-        return ok(f"The pluggable database {server.config.pdb} is open.")
-    if name == "CDB$ROOT":
+        if name != ROOT:
+            return failed(f"The connection is to {name}, not to the root.", f"Set the service name of {ROOT}.")
+        return _pluggable(server)
+    if name == ROOT:
         return warning(
             "The connection is to the root, which has no tables of applications.",
             "Set the pluggable database of the connection.",
@@ -74,9 +69,28 @@ def container(server: Server) -> CheckFinding:  # noqa: PLR0911 - a sentence for
     if server.version < _PDB_MINING:
         return failed(
             f"The connection is to the pluggable database {name}, whose log cannot be read there before 21c.",
-            f"Set the service name of CDB$ROOT and the pluggable database {name}, and use a common user (C##…).",
+            f"Set the service name of {ROOT} and the pluggable database {name}, and use a common user (C##…).",
         )
     return ok(f"The connection is to the pluggable database {name}, whose log is read there.")
+
+
+def _pluggable(server: Server) -> CheckFinding:
+    """Is it open, and does the account see it from the root?"""
+    name = server.config.pdb
+    try:
+        mode = open_mode(server.connection, server.config)
+    except SourcePermissionDenied as error:
+        return failed(error.message, error.remedy)
+    except SourceMisconfigured as error:
+        if not server.has_container():
+            remedy = "SELECT name, open_mode FROM v$pdbs; -- then correct the pluggable database of the connection"
+            return failed(f"The pluggable database {name} does not exist.", remedy)
+        return failed(error.message, error.remedy)
+    if mode == "READ WRITE":
+        return ok(f"The pluggable database {name} is open, and its transactions are seen from the root.")
+    how = " READ WRITE FORCE" if mode == "READ ONLY" else ""
+    remedy = f"ALTER PLUGGABLE DATABASE {quoted(name)} OPEN{how};"
+    return failed(f"The pluggable database {name} is {mode}.", remedy)
 
 
 def primary(server: Server) -> CheckFinding:
@@ -114,10 +128,12 @@ def forced_logging(server: Server) -> CheckFinding:
 
 def views(server: Server) -> CheckFinding:
     """The views that say what is in the log."""
-    missing = [view for view in _VIEWS if server.allows(f"SELECT 1 FROM {view} WHERE 1 = 0")]
+    asked = (*_VIEWS, *_ROOT_VIEWS) if server.config.pdb else _VIEWS
+    missing = [view for view in asked if server.allows(f"SELECT 1 FROM {view} WHERE 1 = 0")]
     if not missing:
         return ok("The views of the log can be read.")
-    grants = " ".join(f"GRANT SELECT ON {_granted(view)} TO {server.account};" for view in missing)
+    everywhere = " CONTAINER = ALL" if server.config.pdb else ""
+    grants = " ".join(f"GRANT SELECT ON {_granted(view)} TO {server.account}{everywhere};" for view in missing)
     return failed(f"The user cannot read {', '.join(missing)}.", f"{grants} -- or: GRANT SELECT_CATALOG_ROLE")
 
 
@@ -141,13 +157,25 @@ def mining(server: Server) -> CheckFinding:
 
 
 def character_set(server: Server) -> CheckFinding:
-    """Text that the server itself cannot convert to Unicode is lost on the way."""
-    row = server.tables("SELECT value FROM nls_database_parameters WHERE parameter = 'NLS_CHARACTERSET'")
-    name = str(row[0][0]) if row else "unknown"
+    """Text that the server cannot convert to Unicode, or the driver cannot read, is lost on the way."""
+    found = server.tables(
+        "SELECT parameter, value FROM nls_database_parameters"
+        " WHERE parameter IN ('NLS_CHARACTERSET', 'NLS_NCHAR_CHARACTERSET')"
+    )
+    names = {str(name): str(value) for name, value in found}
+    name = names.get("NLS_CHARACTERSET", "unknown")
     if name == "US7ASCII":
         return warning(
             "The database's character set is US7ASCII: other characters that programs stored in it cannot be read.",
-            "SELECT column FROM table WHERE column <> CONVERT(column, 'US7ASCII'); -- finds such rows",
+            "SELECT id FROM shop.orders WHERE note <> CONVERT(note, 'US7ASCII', 'WE8ISO8859P1'); -- finds such rows;"
+            " migrate the database to AL32UTF8",
+        )
+    national = names.get("NLS_NCHAR_CHARACTERSET", _NATIONAL)
+    if national != _NATIONAL:
+        return warning(
+            f"The national character set is {national}: the driver does not read columns of the types NCHAR, NVARCHAR2"
+            " and NCLOB.",
+            f"Exclude such columns, or migrate the national character set to {_NATIONAL}.",
         )
     return ok(f"The database's character set is {name}{'' if name in _UNICODE else ', which is converted to Unicode'}.")
 

@@ -14,7 +14,7 @@ from replicator.sources.oracle.config import OracleConfig
 from replicator.sources.oracle.connection import Connection, close, connect, execute, read_rows
 from replicator.sources.oracle.dialect import quoted
 
-_NO_SESSION = 1307
+_NO_SESSION, _NO_CONTAINER = 1307, 65011
 
 
 class Server:
@@ -54,6 +54,14 @@ class Server:
     def privileges(self) -> set[str]:
         """System privileges of the session that reads the tables."""
         return {str(row[0]) for row in self.tables("SELECT privilege FROM session_privs")}
+
+    def has_container(self) -> bool:
+        """Does the container database have the pluggable database of the connection, whether it is seen or not?"""
+        try:
+            close(connect(self.config))
+        except TidemarkError as error:
+            return f"(error {_NO_CONTAINER})" not in error.message
+        return True
 
     def allows(self, sql: str) -> TidemarkError | None:
         """What the root has against a query."""

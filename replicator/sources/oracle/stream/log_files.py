@@ -21,10 +21,15 @@ _ARCHIVED = (
     " AND next_change# > {low} AND resetlogs_change# = {incarnation}"
     " GROUP BY thread#, sequence#, first_change#, next_change#"
 )
+_FIRST = (  # deleted ones are listed, too, for as long as the control file knows of them
+    "SELECT MIN(sequence#) FROM v$archived_log WHERE thread# = {thread} AND next_change# > {low}"
+    " AND resetlogs_change# = {incarnation}"
+)
 _THREADS = (
     "SELECT thread#, last_redo_change#, last_redo_sequence#, last_redo_block FROM v$thread WHERE status = 'OPEN'"
     " ORDER BY 1"
 )
+_ENABLED = "SELECT thread# FROM v$thread WHERE enabled <> 'DISABLED'"
 _OWN_THREAD = "SELECT thread# FROM v$instance"
 
 
@@ -49,12 +54,13 @@ class LogRange(NamedTuple):
 
 
 def log_range(
-    connection: Connection, low: int, end: int, where: str, incarnation: int, *, archived: bool
+    connection: Connection, low: int, end: int, where: str, incarnation: int, *, archived: bool, ended: bool = False
 ) -> LogRange | None:
     """Of all threads; None: there is nothing to read yet.  LogPurged where a file is gone.
 
-    incarnation: its RESETLOGS_CHANGE#; archived: of archived files only, `end` being no later than what all threads
-    have archived.
+    incarnation: its RESETLOGS_CHANGE#; ended: it is an earlier one, whose threads write nothing more; archived: of
+    archived files only, `end` being no later than what all threads have archived: each that is enabled may have commits
+    in a log that is not archived yet.
     """
     by_thread: dict[int, dict[int, LogFile]] = defaultdict(dict)
     listed = [] if archived else [LogFile(*row) for row in read_rows(connection, _ONLINE, where)]
@@ -68,7 +74,13 @@ def log_range(
         ordered = [found[sequence] for sequence in sorted(found)]
         if archived:
             end = min(end, int(ordered[-1].next) - 1)
+        if _begins_late(ordered, low):
+            last, thread = int(ordered[0].sequence) - 1, int(ordered[0].thread)
+            sql = _FIRST.format(thread=thread, low=low, incarnation=incarnation)
+            raise _purged(where, low, last, thread, first=int(read_rows(connection, sql, where)[0][0] or last))
         files += _contiguous(ordered, low, where)
+    if archived and not ended and not {int(row[0]) for row in read_rows(connection, _ENABLED, where)} <= set(by_thread):
+        return None
     if end < low:
         return None
     if not files:
@@ -80,21 +92,31 @@ def log_range(
     return LogRange(tuple(one for one in files if int(one.first) <= end), low, end)
 
 
+def _begins_late(ordered: Sequence[LogFile], low: int) -> bool:
+    """Is the log that has `low` gone, of one thread?"""
+    needed = next((one for one in ordered if int(one.next) > low), None)
+    return needed is not None and int(needed.first) > low and int(needed.sequence) > 1
+
+
 def _contiguous(ordered: Sequence[LogFile], low: int, where: str) -> list[LogFile]:
     """Those from `low` on, of one thread."""
     needed = [one for one in ordered if int(one.next) > low]
-    if needed and int(needed[0].first) > low and int(needed[0].sequence) > 1:
-        raise _purged(where, low, int(needed[0].sequence) - 1, int(needed[0].thread))
     for one, following in pairwise(needed):
         if int(following.sequence) != int(one.sequence) + 1:
-            raise _purged(where, low, int(one.sequence) + 1, int(one.thread))
+            last = int(following.sequence) - 1
+            raise _purged(where, low, last, int(one.thread), first=int(one.sequence) + 1)
     return needed
 
 
-def _purged(where: str, low: int, sequence: int, thread: int = 1) -> LogPurged:
+def _purged(where: str, low: int, sequence: int, thread: int = 1, *, first: int = 2**62) -> LogPurged:
+    """sequence: the last one that is missing, 0: which is not known; first: of several."""
     lost = f"the archived log of thread {thread}, sequence {sequence}, is gone" if sequence else "no log file has it"
     message = f"{where}: the redo log from SCN {low} on cannot be read: {lost}."
-    return LogPurged(message)
+    missing = f"SEQUENCE {sequence} THREAD {thread}" if sequence else f"FROM SCN {low}"
+    if first < sequence:
+        missing = f"FROM SEQUENCE {first} UNTIL {missing}"
+    remedy = f"RMAN> RESTORE ARCHIVELOG {missing}; -- and resume the replicator; or restart it from scratch"
+    return LogPurged(message, remedy=remedy)
 
 
 def log_ends(connection: Connection, where: str) -> list[tuple[Any, ...]]:

@@ -12,6 +12,7 @@ from replicator.model.table_set import TableSet
 from replicator.sources.base import WITHOUT_END, LogHeld, SourceLoad, SourceState, SourceWait
 from replicator.sources.oracle.config import OracleConfig
 from replicator.sources.oracle.connection import Connection, close, connect, read_rows
+from replicator.sources.oracle.container import oldest_transaction
 from replicator.sources.oracle.offset import ScnOffset
 from replicator.sources.oracle.stream.log_files import kept_bytes
 from replicator.sources.oracle.watermark import WatermarkTable
@@ -20,7 +21,6 @@ _STATE = (
     "SELECT dbid, resetlogs_change#, log_mode, supplemental_log_data_min, current_scn, SYS_EXTRACT_UTC(SYSTIMESTAMP)"
     " FROM v$database"
 )
-_OLDEST = "SELECT MIN(start_scn) FROM gv$transaction WHERE start_scn > 0"
 _BUSY = "SELECT COUNT(*) FROM v$session WHERE status = 'ACTIVE' AND type = 'USER'"
 MINIMAL = "ALTER DATABASE ADD SUPPLEMENTAL LOG DATA;"
 ARCHIVELOG = "SHUTDOWN IMMEDIATE; STARTUP MOUNT; ALTER DATABASE ARCHIVELOG; ALTER DATABASE OPEN;"
@@ -36,16 +36,18 @@ class OracleLog:
         self._connection, self._config, self._replicator = connection, config, replicator
 
     def state(self) -> SourceState:
-        """SourceMisconfigured where the log is not kept, or lacks what LogMiner needs."""
+        """SourceMisconfigured where the log is not kept, lacks what LogMiner needs, or the account does not see which
+        transactions are open.
+        """
         before = int(read_rows(self._connection, "SELECT current_scn FROM v$database", self._config.where)[0][0])
-        oldest = read_rows(self._connection, _OLDEST, self._config.where)[0][0]
+        oldest = oldest_transaction(self._connection, self._config)
         found = read_rows(self._connection, _STATE, self._config.where)[0]
         dbid, incarnation, mode, minimal, scn, at = found
         if mode != "ARCHIVELOG":
             raise SourceMisconfigured("The database does not archive its redo log.", remedy=ARCHIVELOG)
         if minimal == "NO":
             raise SourceMisconfigured("Supplemental logging is off.", remedy=MINIMAL)
-        restart = min(before, int(oldest)) if oldest else before
+        restart = min(before, oldest) if oldest else before
         offset = ScnOffset(int(scn), restart, int(incarnation or 0))
         return SourceState(offset, f"oracle-{int(dbid)}", at.replace(tzinfo=UTC), str(self._connection.version))
 

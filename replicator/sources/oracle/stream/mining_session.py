@@ -16,6 +16,7 @@ from typing import Any
 from replicator.errors import LogPurged, SourceUnreachable
 from replicator.sources.oracle.config import Committed, Logs, OracleConfig
 from replicator.sources.oracle.connection import Connection, cancel, close, connect, read_rows, translated
+from replicator.sources.oracle.container import oldest_transaction
 from replicator.sources.oracle.dialect import literal
 from replicator.sources.oracle.stream.log_files import LogRange, log_ends, log_range, written_by_all
 from replicator.sources.oracle.stream.redo_frame import (
@@ -36,7 +37,6 @@ UNKNOWN = "UNKNOWN"  # the owner of a table that the online catalog does not kno
 _OPTIONS = ("DICT_FROM_ONLINE_CATALOG", "NO_ROWID_IN_STMT", "NO_SQL_DELIMITER")
 _ROWS = (1, 2, 3, DDL, MISSING, UNSUPPORTED)
 _ENDS = (START, COMMIT, ROLLBACK)
-_OPEN = "SELECT MIN(start_scn) FROM {view} WHERE start_scn > 0"
 _NOW = "SELECT current_scn, SYS_EXTRACT_UTC(SYSTIMESTAMP), SYSDATE FROM v$database"
 
 
@@ -54,14 +54,15 @@ class MiningSession:
         """(SCN now, SCN at which the oldest open transaction began, microseconds since 1970 now, and by which the
         server's clock is ahead of UTC)
 
-        The oldest is looked for first: what begins later begins at the SCN of the look or after it.
+        The oldest is looked for first: what begins later begins at the SCN of the look or after it.  Raises as
+        `oldest_transaction` does.
         """
         before = int(read_rows(self.connection, _NOW, self._where)[0][0])
-        oldest = read_rows(self.connection, _OPEN.format(view="gv$transaction"), self._where)[0][0]
+        oldest = oldest_transaction(self.connection, self._config)
         scn, utc, local = read_rows(self.connection, _NOW, self._where)[0]
         ahead = round((local - utc.replace(tzinfo=None)).total_seconds() / 900) * 900
         now = int(utc.replace(tzinfo=UTC).timestamp() * 1_000_000)
-        return int(scn), min(before, int(oldest)) if oldest else before, now, ahead * 1_000_000
+        return int(scn), min(before, oldest) if oldest else before, now, ahead * 1_000_000
 
     def written(self) -> list[tuple[Any, ...]]:
         """As `log_ends` has it."""
@@ -78,7 +79,7 @@ class MiningSession:
         end = min(end, opened - 1) if old else written_by_all(self.connection, written, end, self._where)
         self._again = partial(
             log_range, self.connection, low, end, self._where, prior if old else opened,
-            archived=old or self._config.logs is Logs.ARCHIVED,
+            archived=old or self._config.logs is Logs.ARCHIVED, ended=old,
         )  # fmt: skip
         return self._again()
 

@@ -11,6 +11,7 @@ from testing.servers.oracle.engine.errors import OracleError
 from testing.servers.oracle.engine.kinds import Kind
 
 DBA, ADMINISTRATORS = "DBA", ("SYS", "SYSTEM")
+ROOT, PLUGGABLE = "CDB$ROOT", "ORCL"  # containers
 DICTIONARY = frozenset({"SELECT ANY DICTIONARY", "SELECT_CATALOG_ROLE", DBA})
 MINING = frozenset({"EXECUTE_CATALOG_ROLE", DBA})  # who may call DBMS_LOGMNR
 ROLES = {
@@ -116,7 +117,7 @@ class Table:
 
 @dataclass(frozen=True)
 class User:
-    """grants: on objects, as (owner, name, privilege)."""
+    """grants: on objects, as (owner, name, privilege); container_data: of which containers the root shows rows."""
 
     name: str
     password: str
@@ -124,6 +125,16 @@ class User:
     privileges: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset()
     grants: frozenset[tuple[str, str, str]] = frozenset()
+    container_data: frozenset[str] = frozenset()
+
+    @property
+    def common(self) -> bool:
+        """Of all containers."""
+        return self.name.startswith("C##") or self.name in ADMINISTRATORS
+
+    def sees_container(self, name: str) -> bool:
+        """Do V$ and GV$ views in the root show its rows?  The vendor's own users have CONTAINER_DATA = ALL."""
+        return self.name in ADMINISTRATORS or bool(self.container_data & {"ALL", name})
 
     @property
     def all_privileges(self) -> frozenset[str]:

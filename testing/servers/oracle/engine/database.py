@@ -57,6 +57,7 @@ class Database:
         self.transactions: dict[tuple[int, int, int], Transaction] = {}
         self.started = time.time()
         self.errors = AnsweredErrors()
+        self.pluggable_open = True
         self._scn = FIRST_SCN
         self._xids = 0
         self._open(password)

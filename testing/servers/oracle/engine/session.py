@@ -10,7 +10,7 @@ import psycopg
 from sqlglot import exp
 
 from testing.servers.oracle.engine.blocks import Block
-from testing.servers.oracle.engine.catalog import Table, User
+from testing.servers.oracle.engine.catalog import PLUGGABLE, ROOT, Table, User
 from testing.servers.oracle.engine.database import Database, Transaction
 from testing.servers.oracle.engine.ddl.definitions import Definitions
 from testing.servers.oracle.engine.ddl.words import Words
@@ -34,7 +34,6 @@ FORMATS = {
 DEFINITIONS = ("CREATE", "ALTER", "DROP", "TRUNCATE", "RENAME", "COMMENT", "GRANT", "REVOKE", "PURGE", "ANALYZE")
 KINDS = {1700: "NUMBER", 20: "NUMBER", 23: "NUMBER", 700: "BINARY_FLOAT", 701: "BINARY_DOUBLE", 17: "RAW", 1114: "DATE"}
 TRIES = 5
-ROOT, PLUGGABLE = "CDB$ROOT", "ORCL"  # containers
 _COMMENT = re.compile(r"^(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)+", re.DOTALL)
 
 
@@ -66,14 +65,18 @@ class Session:
         return found
 
     @property
+    def in_container_database(self) -> bool:
+        return self.service != PLUGGABLE
+
+    @property
     def in_root(self) -> bool:
         """Of a container database, where there are no tables of users."""
-        return self.service != PLUGGABLE and self.container == ROOT
+        return self.in_container_database and self.container == ROOT
 
     @property
     def in_pluggable(self) -> bool:
         """Of a container database, where LogMiner is not to be had before 21c."""
-        return self.service != PLUGGABLE and self.container != ROOT
+        return self.in_container_database and self.container != ROOT
 
     @property
     def in_transaction(self) -> bool:
@@ -127,6 +130,8 @@ class Session:
         text = _COMMENT.sub("", sql)
         verb = re.match(r"\(*\s*(\w*)", text)
         word = verb[1].upper() if verb else ""
+        if self.in_pluggable and not self.database.pluggable_open and word != "ALTER":
+            raise OracleError(1109)
         try:
             if word in ("SELECT", "WITH"):
                 return self._selected(text, binds)
@@ -340,6 +345,8 @@ class Session:
             elif name == "CONTAINER":
                 if value not in (ROOT, PLUGGABLE):
                     raise OracleError(65011, value)
+                if value == PLUGGABLE and not self.database.pluggable_open:
+                    raise OracleError(1109)
                 self.container = value
             elif name not in ("NLS_LANGUAGE", "NLS_TERRITORY", "NLS_SORT", "NLS_COMP", "DDL_LOCK_TIMEOUT", "SQL_TRACE"):
                 raise OracleError(2248)

@@ -41,7 +41,8 @@ def serve(database: Database, client: socket.socket) -> None:
         try:
             users = database.catalog.users
             passwords = {name: user.password for name, user in users.items()}
-            login = handshake.log_in(channel, passwords, facts, lambda name: _check(users[name]))
+            national = database.catalog.parameters.get("nls_nchar_characterset", "AL16UTF16")
+            login = handshake.log_in(channel, passwords, facts, lambda name: _check(users[name]), national)
             session = Session(database, users[login.user], service, login.time_zone, number, login.program)
         except OracleError as error:
             channel.send(DATA, refusal(error))

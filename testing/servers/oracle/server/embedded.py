@@ -58,13 +58,13 @@ class EmbeddedOracle:
             "host": self.host, "port": self.port, "user": self.user, "password": self.password, "service": self.service,
         }  # fmt: skip
 
-    def connect(self, user: str = "", password: str = "", **more: Any) -> Any:
-        """By the vendor's thin driver."""
+    def connect(self, user: str = "", password: str = "", *, service: str = "", **more: Any) -> Any:
+        """By the vendor's thin driver; by the service SERVICE, where no other is named."""
         import oracledb
 
         return oracledb.connect(
             user=user or self.user, password=password or self.password, host=self.host, port=self.port,
-            service_name=self.service, **more,
+            service_name=service or self.service, **more,
         )  # fmt: skip
 
     def start(self) -> None:

@@ -32,6 +32,7 @@ from testing.servers.oracle.wire.packets import (
 VERSION = 317  # of TNS: below 318 there is no check of out-of-band breaks
 FIELDS = 12  # of TTC: as Oracle 19.1
 UTF8, UTF16 = 873, 2000
+NATIONAL = {"AL16UTF16": UTF16, "UTF8": 871}
 RELEASE = (19, 3, 0, 0, 0)
 PROTOCOL, TYPES, FUNCTION, ERROR, PARAMETER, STATUS = 1, 2, 3, 4, 8, 9
 PHASE_ONE, PHASE_TWO = 118, 115
@@ -71,14 +72,18 @@ def accept(channel: Channel, services: Mapping[str, str]) -> str:
 
 
 def log_in(
-    channel: Channel, passwords: Mapping[str, str], facts: Mapping[str, str], check: Callable[[str], None]
+    channel: Channel,
+    passwords: Mapping[str, str],
+    facts: Mapping[str, str],
+    check: Callable[[str], None],
+    national: str,
 ) -> Login:
     """Negotiate and authenticate.
 
-    facts: of the session, for the client; check: raises OracleError for a user who may not log in.  Raises Gone;
-    OracleError, which the caller sends.
+    facts: of the session, for the client; check: raises OracleError for a user who may not log in; national: the
+    database's national character set.  Raises Gone; OracleError, which the caller sends.
     """
-    _negotiate(channel)
+    _negotiate(channel, NATIONAL[national])
     call, given = _auth_call(channel.receive())
     user = call.upper()
     password = passwords.get(user, secrets.token_hex(16)).encode()
@@ -106,12 +111,12 @@ def log_in(
     return Login(user, zone[1] if zone else "+00:00", program)
 
 
-def _negotiate(channel: Channel) -> None:
+def _negotiate(channel: Channel, character_set: int) -> None:
     compiled = bytearray(55)
     compiled[7] = FIELDS
     runtime = bytearray(13)
     runtime[0] = 2
-    national = bytes(9) + struct.pack(">H", UTF16)
+    national = bytes(9) + struct.pack(">H", character_set)
     channel.receive()
     answer = Writer().u8(PROTOCOL, 6, 0)
     answer += b"x86_64/Linux 2.4.xx\0" + struct.pack("<H", UTF8) + b"\1" + struct.pack("<H", 0)

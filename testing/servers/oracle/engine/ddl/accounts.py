@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from testing.servers.oracle.engine.catalog import DBA, ROLES, User
+from testing.servers.oracle.engine.catalog import DBA, PLUGGABLE, ROLES, ROOT, User
 from testing.servers.oracle.engine.ddl.columns import log_kinds
 from testing.servers.oracle.engine.errors import AnsweredErrors, OracleError, unsupported
 
@@ -81,6 +81,8 @@ class Accounts:
         name = self._words.name()
         if name in self._all.catalog.users:
             raise OracleError(1920, name)
+        if self._session.in_root and not name.startswith("C##"):
+            raise OracleError(65096)
         self._all.catalog.users[name] = User(name, self._password(), self._all.catalog.number())
         self._words.until()
 
@@ -90,6 +92,24 @@ class Accounts:
             self._must("ALTER USER")
         if self._words.peek() == "IDENTIFIED":
             self._all.catalog.users[user.name] = replace(user, password=self._password())
+        elif self._words.take("SET", "CONTAINER_DATA", "="):
+            self._all.catalog.users[user.name] = replace(user, container_data=self._containers())
+
+    def _containers(self) -> frozenset[str]:
+        """SQL Language Reference, "ALTER USER", container_data_clause: in the root, of a common user."""
+        words = self._words
+        if not self._session.in_container_database:
+            raise OracleError(65090)
+        if not self._session.in_root:
+            raise OracleError(65040)
+        named = words.names() if words.peek() == "(" else [words.name()]
+        words.take("CONTAINER", "=", "CURRENT")
+        words.end()
+        if named in (["ALL"], ["DEFAULT"]):
+            return frozenset(named) - {"DEFAULT"}
+        if ROOT not in named:
+            raise OracleError(65057)
+        return frozenset(named)
 
     def _drop(self) -> None:
         self._must("DROP USER")
@@ -155,6 +175,21 @@ class Accounts:
         if not gives and not logging.intersection(kinds):
             raise OracleError(32587)
         logging.update(kinds) if gives else logging.difference_update(kinds)
+
+    def pluggable(self) -> None:
+        """ALTER PLUGGABLE DATABASE name OPEN or CLOSE, in the root."""
+        self._must("ALTER DATABASE")
+        if not self._session.in_root:
+            raise OracleError(65040)
+        name = self._words.name()
+        if name not in (PLUGGABLE, "ALL"):
+            raise OracleError(65011, name)
+        opens = self._words.take("OPEN")
+        if not opens:
+            self._words.need("CLOSE")
+        if opens == self._session.database.pluggable_open and name != "ALL":
+            raise OracleError(*(65019, PLUGGABLE) if opens else (65020, PLUGGABLE))
+        self._session.database.pluggable_open = opens
 
     def system(self) -> None:
         """ALTER SYSTEM."""

@@ -43,6 +43,9 @@ class Definitions:
         if words.take("ALTER", "SYSTEM"):
             Accounts(self).system()
             return
+        if words.take("ALTER", "PLUGGABLE", "DATABASE"):
+            Accounts(self).pluggable()
+            return
         with database.defining:
             self.catalog = copy.copy(database.catalog)
             for name in ("users", "tables", "types", "sequences", "database_logging", "parameters", "shapes"):

@@ -161,7 +161,7 @@ def _users(session: Session, prefix: str) -> Rows:
     del prefix
     for one in session.database.catalog.users.values():
         ours = "Y" if one.name in ADMINISTRATORS else "N"
-        yield one.name, one.id, day(session.database.started), "NO", ours, "NO"
+        yield one.name, one.id, day(session.database.started), "YES" if one.common else "NO", ours, "NO"
 
 
 def _privileges(session: Session, prefix: str) -> Rows:
@@ -214,5 +214,4 @@ DICTIONARY_VIEWS: dict[str, Callable[[Session, str], Rows]] = {
     "ALL_PDBS": _none,
     "SESSION_PRIVS": _privileges,
     "SESSION_ROLES": _roles,
-    "V$PDBS": _none,
 }

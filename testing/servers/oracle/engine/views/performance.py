@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from testing.servers.oracle.engine.catalog import PLUGGABLE, ROOT
 from testing.servers.oracle.engine.log.logminer import NAMES, Row, place
 from testing.servers.oracle.engine.log.redo import BLOCK, GROUPS
 from testing.servers.oracle.engine.views.times import day
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from testing.servers.oracle.engine.session import Session
 
 DBID, THREAD = 1_700_000_001, 1
+PLUGGABLE_ID = 3  # CON_ID: 1 is the root, 2 the seed
 FULL_VERSION = ".".join(map(str, RELEASE))
 PARAMETERS = {
     "compatible": "19.0.0", "undo_retention": "900", "open_cursors": "300", "enable_goldengate_replication": "FALSE",
@@ -34,6 +36,12 @@ def _nls(session: Session, prefix: str) -> Rows:
     return iter([*(NLS | session.nls).items()])
 
 
+def _nls_of_database(session: Session, prefix: str) -> Rows:
+    del prefix
+    set_ = session.database.catalog.parameters
+    return ((name, set_.get(name.lower(), value)) for name, value in NLS.items())
+
+
 def _database(session: Session, prefix: str) -> Rows:
     del prefix
     database = session.database
@@ -48,7 +56,8 @@ def _database(session: Session, prefix: str) -> Rows:
     yield (DBID, "ORCL", day(first.since), incarnations[-1], day(first.since), incarnations[-2], "ARCHIVELOG",
            database.redo.current.first, "READ WRITE", "MAXIMUM PERFORMANCE", "PRIMARY", scn, "NO",
            "YES" if "MIN" in logging else implied, yes["PRIMARY"], yes["UNIQUE"],
-           "NO", yes["FOREIGN"], "YES" if "ALL COLUMN" in logging else "NO", "NO", "ORCL", "NO", 0, "Linux x86 64-bit",
+           "NO", yes["FOREIGN"], "YES" if "ALL COLUMN" in logging else "NO", "NO", "ORCL",
+           "YES" if session.in_container_database else "NO", 0, "Linux x86 64-bit",
            "NO", day(time.time()))  # fmt: skip
 
 
@@ -113,7 +122,7 @@ def _threads(session: Session, prefix: str) -> Rows:
 def _transactions(session: Session, prefix: str) -> Rows:
     del prefix
     with session.database.lock:
-        found = list(session.database.transactions.values())
+        found = list(session.database.transactions.values()) if _sees_pluggable(session) else []
     for one in found:
         yield (*one.xid, "ACTIVE", day(one.since), one.start_scn, len(one.records), _xid(one.xid), day(one.since))
 
@@ -125,6 +134,26 @@ def _xid(xid: tuple[int, int, int]) -> str:
         + xid[1].to_bytes(2, "little").hex()
         + xid[2].to_bytes(4, "little").hex()
     )
+
+
+def _sees_pluggable(session: Session) -> bool:
+    """V$ and GV$ views are container data objects (Database Reference, "About Dynamic Performance Views")."""
+    return not session.in_root or session.account.sees_container(PLUGGABLE)
+
+
+def _pluggable(session: Session, prefix: str) -> Rows:
+    del prefix
+    if session.in_container_database and _sees_pluggable(session):
+        yield PLUGGABLE_ID, DBID + 1, PLUGGABLE, "READ WRITE" if session.database.pluggable_open else "MOUNTED"
+
+
+def _containers(session: Session, prefix: str) -> Rows:
+    if not session.in_container_database:
+        yield 0, DBID, "ORCL", "READ WRITE"
+        return
+    if session.in_root:
+        yield 1, DBID, ROOT, "READ WRITE"
+    yield from _pluggable(session, prefix)
 
 
 def _parameters(session: Session, prefix: str) -> Rows:
@@ -206,14 +235,15 @@ def _sessions(session: Session, prefix: str) -> Rows:
 
 _PRODUCT = "Oracle Database 19c Enterprise Edition"
 PERFORMANCE_VIEWS: dict[str, Callable[[Session, str], Rows]] = {
-    "NLS_DATABASE_PARAMETERS": lambda *_: iter(NLS.items()),
+    "NLS_DATABASE_PARAMETERS": _nls_of_database,
     "NLS_SESSION_PARAMETERS": _nls,
     "V$NLS_PARAMETERS": _nls,
     "PRODUCT_COMPONENT_VERSION": lambda *_: iter([(_PRODUCT, FULL_VERSION, FULL_VERSION, "Production")]),
     "V$VERSION": lambda *_: iter([(*(f"{_PRODUCT} Release {FULL_VERSION} - Production (emulated)",) * 2, 0)]),
     "V$DATABASE": _database,
     "V$INSTANCE": _instance,
-    "V$CONTAINERS": lambda *_: iter([(0, DBID, "ORCL", "READ WRITE")]),
+    "V$CONTAINERS": _containers,
+    "V$PDBS": _pluggable,
     "V$THREAD": _threads,
     "V$TRANSACTION": _transactions,
     "V$SESSION": _sessions,
