@@ -53,6 +53,7 @@ class Writer:
         self._log: Counter[tuple[int, int]] = Counter({(0, n % 3): 4 for n in range(3)})
         self.states: dict[str, list[State]] = {KEYED: [], KEYLESS: []}
         self.made = {KEYED: Made(), KEYLESS: Made()}
+        self.numbered = source.nets_changes  # the keyless table has a key there, and is loaded in chunks
         self._keep()
 
     def prepare(self) -> None:
@@ -242,7 +243,8 @@ class Looked:
         if seen.base is None:
             seen.base = applied
         if seen.table == KEYLESS:
-            if rows or seen.last >= 0:
+            loaded = applied > seen.base if self._writer.numbered else bool(rows) or seen.last >= 0
+            if loaded:
                 self._whole(
                     seen,
                     dict(Counter((row["t"], row["n"]) for row in rows)),
