@@ -19,6 +19,7 @@ from replicator.errors import (
     SourceMisconfigured,
     SourceReplaced,
     SourceUnreachable,
+    TableDisappeared,
     TableError,
     UnsupportedEngine,
 )
@@ -26,9 +27,12 @@ from replicator.model.change import ChangeBatch, Commit, Ddl, LogMessage, Schema
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckStatus, KeyRange, ReadOptions
+from replicator.sources.sqlserver.catalog.catalog import SqlServerCatalog
+from replicator.sources.sqlserver.catalog.table_description import TableDescription
 from replicator.sources.sqlserver.config import SqlServerConfig
 from replicator.sources.sqlserver.connection import connect
 from replicator.sources.sqlserver.offset import LsnOffset
+from replicator.sources.sqlserver.stream import capture_instances
 from tests.contract.place import REPLICATOR, changes
 from tests.contract.sqlserver import SqlServerPlace, captured_database
 from tests.integration.sqlserver.emulated import told
@@ -380,6 +384,16 @@ def test_a_table_that_was_refused_and_is_gone_is_told_of_as_dropped(place: SqlSe
             break
     assert [one.table for one in refused] == [message.table] == [place.table("refused")]
     assert message.operation is Ddl.DROP_TABLE
+
+
+@pytest.mark.parametrize("goes", ["DROP TABLE @.t", "EXEC sp_rename '@.t', 'u'"])
+def test_a_table_that_goes_before_it_is_captured_has_not_failed(place: SqlServerPlace, goes: str) -> None:
+    place.run(KEYED)
+    (found,) = SqlServerCatalog(place.session).details([place.table("t")]).values()
+    assert isinstance(found, TableDescription)
+    place.run(goes)
+    with pytest.raises(TableDisappeared):
+        capture_instances.enable(place.session, found)
 
 
 def test_names_are_taken_as_the_database_compares_them(place: SqlServerPlace) -> None:

@@ -10,10 +10,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from replicator.errors import LogPurged, SourceMisconfigured, SourceReplaced, UnsupportedEngine
+from replicator.errors import LogPurged, SourceMisconfigured, SourceReplaced, TableDisappeared, UnsupportedEngine
 from replicator.model.change import Commit, Ddl, LogMessage, SchemaChange, Watermark
 from replicator.sources.base import CheckStatus
+from replicator.sources.sqlserver.catalog.catalog import SqlServerCatalog
+from replicator.sources.sqlserver.catalog.table_description import TableDescription
+from replicator.sources.sqlserver.config import Capture
 from replicator.sources.sqlserver.offset import VersionOffset
+from replicator.sources.sqlserver.tracking import change_tracking
 from tests.contract.place import changes
 from tests.contract.sqlserver import SqlServerPlace, TrackedPlace, captured_database, tracked_database
 from tests.integration.sqlserver.emulated import Database, told
@@ -58,6 +62,15 @@ def test_each_key_is_told_once_as_it_is_now_and_a_key_that_moved_as_two(place: T
     ]
     assert place.schemas[place.table("t")].partial  # so that row filters on other columns are refused
     assert changes(place.read(end(messages)), "id") == []
+
+
+def test_a_table_that_goes_before_it_is_tracked_has_not_failed(place: TrackedPlace) -> None:
+    place.run(KEYED)
+    (found,) = SqlServerCatalog(place.session, capture=Capture.TRACKING).details([place.table("t")]).values()
+    assert isinstance(found, TableDescription)
+    place.run("DROP TABLE @.t")
+    with pytest.raises(TableDisappeared):
+        change_tracking.enabled(place.session, found)
 
 
 def test_definitions_are_told_before_the_rows_that_have_them(place: TrackedPlace) -> None:

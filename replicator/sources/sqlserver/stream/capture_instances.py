@@ -13,7 +13,7 @@ from replicator.errors import SourcePermissionDenied, TableBusy, TableDisappeare
 from replicator.model.identifiers import TableId
 from replicator.sources.sqlserver.catalog.table_description import CaptureInstance, TableDescription
 from replicator.sources.sqlserver.connection import Connection
-from replicator.sources.sqlserver.dialect import literal, quoted
+from replicator.sources.sqlserver.dialect import literal, quoted, table_name
 
 OWN = "tidemark_"
 MOST = 2
@@ -48,7 +48,10 @@ def disable_statement(table: TableId, name: str) -> str:
 
 
 def enable(connection: Connection, described: TableDescription) -> str:
-    """Make an instance with all columns; its name.  TableBusy while the table is locked; TableError otherwise."""
+    """Make an instance with all columns; its name.
+
+    TableBusy while the table is locked; TableDisappeared where it went since it was described; TableError otherwise.
+    """
     table = described.schema.table
     if len(described.instances) >= MOST:
         raise both_taken(described)
@@ -62,9 +65,17 @@ def enable(connection: Connection, described: TableDescription) -> str:
     except (TableBusy, TableDisappeared):
         raise
     except TableError as error:
+        require_there(connection, described)
         message = f"{table} is not captured, and Tidemark cannot change that: {error.message}"
         raise TableError(message, table=str(table), remedy=f"{statement};") from None
     return name
+
+
+def require_there(connection: Connection, described: TableDescription) -> None:
+    """TableDisappeared where the table that was described is no longer there, or has another name."""
+    table = described.schema.table
+    if not connection.rows(f"SELECT 1 WHERE OBJECT_ID({literal(table_name(table))}) = {described.number}", table):
+        raise TableDisappeared(f"{table} no longer exists.", table=str(table))
 
 
 def both_taken(described: TableDescription) -> TableError:

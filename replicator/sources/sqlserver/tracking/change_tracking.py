@@ -7,11 +7,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from replicator.errors import SourceMisconfigured, TableBusy, TableDisappeared, TableError
+from replicator.errors import SourceMisconfigured, SourcePermissionDenied, TableBusy, TableDisappeared, TableError
 from replicator.model.identifiers import TableId
 from replicator.sources.sqlserver.catalog.table_description import TableDescription
 from replicator.sources.sqlserver.connection import Connection
 from replicator.sources.sqlserver.dialect import literal, quoted, table_name
+from replicator.sources.sqlserver.stream.capture_instances import require_there
 from replicator.sources.sqlserver.watermark import MAX_TOKEN, check_mark, create_statements
 
 OFF = "Change Tracking is off in this database."
@@ -60,7 +61,7 @@ def enable_statement(table: TableId) -> str:
 
 
 def enabled(connection: Connection, found: TableDescription) -> TableDescription:
-    """The same, tracked from now on if it was not.  TableBusy while it is locked; TableError."""
+    """The same, tracked from now on if it was not.  TableBusy while it is locked; TableDisappeared; TableError."""
     table = found.schema.table
     if found.since is not None:
         return found
@@ -71,7 +72,10 @@ def enabled(connection: Connection, found: TableDescription) -> TableDescription
         )
     except (TableBusy, TableDisappeared):
         raise
-    except TableError as error:
+    except (TableError, SourcePermissionDenied) as error:
+        require_there(connection, found)
+        if isinstance(error, SourcePermissionDenied):
+            raise
         message = f"{table} is not tracked, and Tidemark cannot change that: {error.message}"
         raise TableError(message, table=str(table), remedy=f"{enable_statement(table)};") from None
     if not rows:
