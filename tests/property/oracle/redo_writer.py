@@ -162,7 +162,7 @@ def values(pen: random.Random) -> dict[str, Any]:
     # strftime has no zeros before a year below 1000, which Oracle's format has
     for name in MOMENTS:
         if made[name].year < 1001:
-            made[name] = made[name].replace(year=made[name].year + 1000)
+            made[name] += timedelta(days=366_000)  # a day of February has no other year for sure
     if made["FINE"].index("-") < 4:
         made["FINE"] = made["FINE"].partition("-")[0].rjust(4, "0") + "-" + made["FINE"].partition("-")[2]
     for name in (*MOMENTS, "FINE"):

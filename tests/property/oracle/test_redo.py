@@ -143,9 +143,13 @@ def test_rows_that_cannot_be_read_are_kept_apart() -> None:
     made = [written(pen) for _ in range(40)]
     texts = [text.encode() for _, text, _, _ in made]
     texts[7] = b"delete from nothing"
+    late = {**dict.fromkeys(NAMES), "ID": 9, "DAY": BeforeChrist("2023-02-30 00:00:00")}
+    texts[9] = statement("delete", late, None, pen).encode()
+    made[9] = ("delete", "", late, None)
     rows = TableRows(LAYOUT, "null", keep_undecodable=True)
     rows.add(run_of(texts, [verb for verb, *_ in made]), np.arange(40))
     batch = rows.take()
-    assert batch.column(0).to_pylist() == [place for place in range(40) if place != 7]
-    (bad,) = rows.undecodable
-    assert (bad.ordinal, bad.data) == (7, b"delete from nothing")
+    assert batch.column(0).to_pylist() == [place for place in range(40) if place not in (7, 9)]
+    bad, unfit = rows.undecodable
+    assert (bad.ordinal, bad.data, bad.keys) == (7, b"delete from nothing", ())
+    assert (unfit.ordinal, unfit.data, unfit.keys) == (9, texts[9], ({"ID": "9"},))

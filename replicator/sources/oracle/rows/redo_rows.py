@@ -169,10 +169,9 @@ class TableRows:
         for place, column in enumerate(self.layout.schema.columns):
             if column.name in self.layout.schema.key:
                 for side, one in enumerate(found):
-                    if cells.kinds[side][self._places[place]][0] != ABSENT:
-                        one[column.name] = (
-                            self._converters[place].convert(cells.of(side, self._places[place]))[0].as_py()
-                        )
+                    written = cells.of(side, self._places[place])
+                    if written.kinds[0] != ABSENT:
+                        one[column.name] = self._converters[place].convert(written)[0].as_py()
         return [one for one in found if one]
 
     def _split(self, run: RedoRun) -> _Split:
