@@ -96,7 +96,8 @@ _REMEDIES = {
     28000: "ALTER USER tidemark ACCOUNT UNLOCK;",
     28001: 'ALTER USER tidemark IDENTIFIED BY "a new password"; and correct the password of the connection.',
 }
-_MISCONFIGURED = frozenset({1109, 65011, 65054, 1435, 12514, 12505, 1219, 1033, 16000, 16403, 1325, 44609, 1354, 1371})
+_MISCONFIGURED = frozenset({65011, 1435, 16000, 16403, 1325, 1354, 1371})
+_NOT_OPEN = frozenset({1109, 65054, 12514, 12505, 1219, 1033, 44609})  # as of a server that starts, too: retried
 _NO_SERVICE, _NO_NATIONAL = frozenset({6001, 6003}), 3012  # DPY-…
 
 
@@ -240,7 +241,7 @@ def _first(lines: list[str]) -> str:
 def _of_driver(number: int, reason: str, where: str | TableId) -> TidemarkError | None:
     """None: what the driver says is no matter of settings."""
     if number in _NO_SERVICE or any(f"(error {one})" in reason for one in _NO_SERVICE):  # behind DPY-6005, too
-        return SourceMisconfigured(f"{where}: {reason}", remedy=_LISTENED)
+        return SourceUnreachable(f"{where}: {reason}", remedy=_LISTENED)
     if number == _NO_NATIONAL:
         message = f"{where} has a column of the national character set UTF8, which the driver does not read: {reason}"
         table = str(where) if isinstance(where, TableId) else None
@@ -260,6 +261,8 @@ def _of_source(code: int, reason: str, where: object, *, session: bool) -> Tidem
         return SourceUnreachable(f"{where} does not have the rows of an SCN: {reason}", remedy=remedy)
     if code in _OTHER_LOG:
         return SourceReplaced(f"{where}: the log files are not those of the database's dictionary: {reason}")
+    if code in _NOT_OPEN:
+        return SourceUnreachable(f"{where} is not open: {reason}", remedy=remedy)
     if code in _MISCONFIGURED:
         return SourceMisconfigured(f"{where} cannot be used: {reason}", remedy=remedy)
     if session and "certificate" in reason.lower():

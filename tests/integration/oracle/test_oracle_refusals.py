@@ -64,9 +64,9 @@ def chunk(place: OraclePlace, table: str = "t") -> int:
 @pytest.mark.parametrize(
     ("number", "kind", "sentence", "remedy"),
     [
-        (1033, SourceMisconfigured, "cannot be used: what the server says", OPEN),
-        (1109, SourceMisconfigured, "cannot be used: what the server says", OPEN),
-        (1219, SourceMisconfigured, "cannot be used: what the server says", "ALTER DATABASE OPEN;"),
+        (1033, SourceUnreachable, "is not open: what the server says", OPEN),
+        (1109, SourceUnreachable, "is not open: what the server says", OPEN),
+        (1219, SourceUnreachable, "is not open: what the server says", "ALTER DATABASE OPEN;"),
         (1295, SourceReplaced, "the log files are not those of the database's dictionary", "Point the connection back"),
         (1346, SourceReplaced, "the log files are not those of the database's dictionary", "Point the connection back"),
         (1371, SourceMisconfigured, "cannot be used: what the server says", "EXECUTE DBMS_LOGMNR_D.BUILD("),

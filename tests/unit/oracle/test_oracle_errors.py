@@ -39,8 +39,8 @@ def raised(code: str, text: str) -> oracledb.DatabaseError:
         ("ORA-01031", "db", SourcePermissionDenied),
         ("ORA-01291", "db", LogPurged),
         ("ORA-00308", "db", LogPurged),
-        ("ORA-01109", "db", SourceMisconfigured),
-        ("ORA-12514", "db", SourceMisconfigured),
+        ("ORA-01109", "db", SourceUnreachable),
+        ("ORA-12514", "db", SourceUnreachable),
         ("ORA-01555", "db", SourceUnreachable),
         ("ORA-08181", "db", SourceUnreachable),
         ("ORA-01295", "db", SourceReplaced),
@@ -48,8 +48,8 @@ def raised(code: str, text: str) -> oracledb.DatabaseError:
         ("ORA-01371", "db", SourceMisconfigured),
         ("DPY-3012", "db", SourceMisconfigured),
         ("DPY-3012", TABLE, UnsupportedCharset),
-        ("DPY-6001", TABLE, SourceMisconfigured),
-        ("DPY-6003", "db", SourceMisconfigured),
+        ("DPY-6001", TABLE, SourceUnreachable),
+        ("DPY-6003", "db", SourceUnreachable),
         ("DPY-6005", "db", SourceUnreachable),
         ("ORA-00942", TABLE, TableDisappeared),
         ("ORA-01555", TABLE, TableNotRead),
@@ -73,7 +73,7 @@ def test_a_code_is_an_error_of_the_source_or_of_its_one_table(
 def test_a_service_that_is_not_there_is_told_behind_the_driver_s_own_line() -> None:
     text = 'cannot connect to database\nDPY-6001: Service "X" is not registered with the listener'
     found = tidemark_error(raised("DPY-6005", text), "db")
-    assert type(found) is SourceMisconfigured
+    assert type(found) is SourceUnreachable
     assert "ALTER PLUGGABLE DATABASE ALL OPEN;" in found.remedy
 
 
