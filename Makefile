@@ -91,7 +91,8 @@ test-browser: env jars kernels classes chromium
 screenshots: env kernels chromium
 	TIDEMARK_SCREENSHOTS=docs/screenshots $(PY) -m pytest -q tests/browser/screenshots.py
 
-# Random histories times the whole fault list: make test-long HISTORIES=n SEED=s SOURCE=mariadb|mysql|postgres VERSION=13..18 (of postgres)
+# Random histories times the whole fault list: make test-long HISTORIES=n SEED=s SOURCE=mariadb|mysql|postgres|sqlserver|oracle
+# VERSION=13..18 (of postgres), tracking or secondary (of sqlserver)
 # or 10.11 (of mariadb) (docs/reliability.md).
 test-long: env jars kernels classes chromium
 	TIDEMARK_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(PY) -m pytest -ra -m long $(ARGS)
