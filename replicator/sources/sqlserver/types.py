@@ -1,7 +1,10 @@
 """The one mapping of SQL Server's column types; catalog, snapshot and log all use it.
 
-Its part of docs/types.md is `type_document()`.  Source:
+Its part of docs/types.md is `type_document()`.  Sources:
 learn.microsoft.com/sql/t-sql/data-types/data-types-transact-sql
+learn.microsoft.com/sql/t-sql/data-types/sql-variant-transact-sql
+learn.microsoft.com/sql/t-sql/functions/sql-variant-property-transact-sql
+learn.microsoft.com/sql/t-sql/functions/cast-and-convert-transact-sql
 """
 
 from __future__ import annotations
@@ -21,14 +24,32 @@ SINGLE_BYTE = frozenset({"char", "varchar", "text"})  # in the code page of thei
 BYTES = frozenset({"binary", "varbinary", "image", "timestamp"})
 USER_DEFINED = frozenset({"geometry", "geography", "assembly"})
 TEMPORAL = frozenset({"date", "time", "datetime", "smalldatetime", "datetime2", "datetimeoffset"})
+VARIANT = "sql_variant"
 OLD_LARGE = frozenset({"text", "ntext", "image"})  # the log has no old values of them
 _AS_PRINTED = "CONVERT(varchar(40), {}, 121)"  # ODBC canonical: all digits
+# Of a sql_variant, by the type that each value has (SQL_VARIANT_PROPERTY): a style names the type that it converts, so
+# the value is cast to that first.  Style 3 is lossless for float, and 2 has all of money's digits ("CAST and CONVERT").
+_VARIANT = """CASE CAST(SQL_VARIANT_PROPERTY({0}, 'BaseType') AS nvarchar(128))
+    WHEN 'binary' THEN CONVERT(varchar(max), CAST({0} AS varbinary(8000)), 1)
+    WHEN 'varbinary' THEN CONVERT(varchar(max), CAST({0} AS varbinary(8000)), 1)
+    WHEN 'float' THEN CONVERT(varchar(40), CAST({0} AS float), 3)
+    WHEN 'real' THEN CONVERT(varchar(40), CAST({0} AS float), 3)
+    WHEN 'money' THEN CONVERT(varchar(40), CAST({0} AS money), 2)
+    WHEN 'smallmoney' THEN CONVERT(varchar(40), CAST({0} AS money), 2)
+    WHEN 'date' THEN CONVERT(varchar(40), CAST({0} AS date), 121)
+    WHEN 'time' THEN CONVERT(varchar(40), CAST({0} AS time(7)), 121)
+    WHEN 'datetime' THEN CONVERT(varchar(40), CAST({0} AS datetime), 121)
+    WHEN 'smalldatetime' THEN CONVERT(varchar(40), CAST({0} AS datetime), 121)
+    WHEN 'datetime2' THEN CONVERT(varchar(40), CAST({0} AS datetime2(7)), 121)
+    WHEN 'datetimeoffset' THEN CONVERT(varchar(40), CAST({0} AS datetimeoffset(7)), 121)
+    ELSE CAST({0} AS nvarchar(max)) END"""
 _SELECTED = {
     "datetime": "CAST({} AS datetime2(3))",
     "smalldatetime": "CAST({} AS datetime2(0))",
     "datetimeoffset": _AS_PRINTED,
     "time": _AS_PRINTED,
     "hierarchyid": "CAST({} AS nvarchar(4000))",
+    VARIANT: _VARIANT,
     "uniqueidentifier": "CONVERT(char(36), {})",
     "timestamp": "CAST({} AS binary(8))",
     **dict.fromkeys(("char", "varchar", "text", "ntext", "xml"), "CAST({} AS nvarchar(max))"),
@@ -92,6 +113,12 @@ def column_of(definition: ColumnDefinition, table: TableId, *, key: bool = False
     if name in RESERVED or name.startswith(BEFORE):
         message = f"Column {definition.name} of {table} has a name that is reserved by Tidemark."
         raise UnsupportedType(message, table=str(table), column=definition.name)
+    if key and definition.base == VARIANT:
+        message = (
+            f"Column {definition.name} in the key of {table} is a sql_variant, which is supported only outside of keys:"
+            " its text may stand for several of its values."
+        )
+        raise UnsupportedType(message, table=str(table), column=definition.name, remedy="Exclude the table.")
     kind = data_type_of(definition, table)
     return Column(
         definition.name, kind, definition.nullable and not key, definition.text, warning_of(definition),
@@ -117,6 +144,8 @@ def warning_of(definition: ColumnDefinition) -> str:
     """What the target's column is less than the source's; empty for most."""
     if definition.base == "datetime2" and definition.scale > MICROSECONDS:
         return f"{definition.text} has more than {MICROSECONDS} digits after the second: it becomes text."
+    if definition.base == VARIANT:
+        return "sql_variant has a type of its own in each value: it becomes text, without that type."
     if definition.base == "datetimeoffset":
         return "datetimeoffset has an offset of its own in each value: it becomes text."
     return ""
@@ -151,6 +180,7 @@ _RULES: Mapping[str, DataType | Callable[[ColumnDefinition], DataType]] = {
     "uniqueidentifier": types.STRING,
     "xml": types.STRING,
     "hierarchyid": types.STRING,
+    VARIANT: types.STRING,
     **dict.fromkeys(TEXTS, types.STRING),
     **dict.fromkeys(BYTES | USER_DEFINED, types.BINARY),
 }
@@ -192,6 +222,11 @@ _SAMPLES: tuple[tuple[str, ColumnDefinition, str], ...] = (
     ("uniqueidentifier", ColumnDefinition("", "uniqueidentifier"), "upper-case text with hyphens"),
     ("xml", ColumnDefinition("", "xml"), "the server's text"),
     ("hierarchyid", ColumnDefinition("", "hierarchyid"), "the server's text: /1/2/"),
+    (
+        "sql_variant",
+        ColumnDefinition("", "sql_variant"),
+        "text of each value, without its type ([forms](../replicator/sources/sqlserver/README.md)); refused in a key",
+    ),
     ("geometry, geography, CLR types", ColumnDefinition("", "geometry"), "the server's own bytes (MS-SSCLRT)"),
     ("alias types", ColumnDefinition("", "int"), "as the type behind it, such as int; sysname is an nvarchar(128)"),
 )
@@ -203,7 +238,7 @@ def type_document() -> str:
     table = TableId("", "")
     rows = "".join(f"| {name} | `{data_type_of(sample, table)}` | {note} |\n" for name, sample, note in _SAMPLES)
     return (
-        f"{head}{rows}| anything else: sql_variant, json, vector, columns of Always Encrypted | `refused` | the table"
+        f"{head}{rows}| anything else: json, vector, columns of Always Encrypted | `refused` | the table"
         " stops with a message that names the column |\n\nChange data capture has no values of computed columns and of"
         " column sets: schemas leave them out.\n"
     )

@@ -17,6 +17,17 @@ MICROSECONDS = 6
 MOMENT_LENGTH = len("2026-01-02 03:04:05.000006")
 PRINTED = "CONVERT(varchar(40), {}, 121)"
 HEX = "CONVERT(varchar(max), CAST({} AS varbinary(max)), 2)"
+BASE = "CAST(SQL_VARIANT_PROPERTY({}, 'BaseType') AS nvarchar(128))"
+VARIANT = f"""CASE WHEN {BASE} IN (N'binary', N'varbinary')
+        THEN '0x' + CONVERT(varchar(max), CAST({{}} AS varbinary(8000)), 2)
+    WHEN {BASE} IN (N'float', N'real') THEN CONVERT(varchar(40), CAST({{}} AS float), 3)
+    WHEN {BASE} IN (N'money', N'smallmoney') THEN CONVERT(varchar(40), CAST({{}} AS money), 2)
+    WHEN {BASE} = N'date' THEN CONVERT(varchar(10), CAST({{}} AS date), 23)
+    WHEN {BASE} = N'time' THEN CONVERT(varchar(40), CAST({{}} AS time(7)), 121)
+    WHEN {BASE} IN (N'datetime', N'smalldatetime') THEN CONVERT(varchar(40), CAST({{}} AS datetime), 121)
+    WHEN {BASE} = N'datetime2' THEN CONVERT(varchar(40), CAST({{}} AS datetime2(7)), 121)
+    WHEN {BASE} = N'datetimeoffset' THEN CONVERT(varchar(40), CAST({{}} AS datetimeoffset(7)), 121)
+    ELSE CAST({{}} AS nvarchar(max)) END"""
 _RULES = {
     "bit": CellRule("boolean", "CONVERT(varchar(1), {})"),
     "tinyint": CellRule("int", "CONVERT(varchar(20), {})"),
@@ -34,6 +45,7 @@ _RULES = {
     "datetimeoffset": CellRule("string", PRINTED),
     "uniqueidentifier": CellRule("string", "CONVERT(char(36), {})"),
     "hierarchyid": CellRule("string", "CAST({} AS nvarchar(4000))"),
+    "sql_variant": CellRule("string", VARIANT),
     "nvarchar": CellRule("string"),
     "nchar": CellRule("string"),
     **dict.fromkeys(("char", "varchar", "text", "ntext", "xml"), CellRule("string", "CAST({} AS nvarchar(max))")),

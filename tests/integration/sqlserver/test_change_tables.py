@@ -36,6 +36,7 @@ from replicator.sources.sqlserver.stream import capture_instances
 from tests.contract.place import REPLICATOR, changes
 from tests.contract.sqlserver import SqlServerPlace, captured_database
 from tests.integration.sqlserver.emulated import told
+from tests.integration.sqlserver.variants import VARIANTS, insert_variants
 
 pytestmark = pytest.mark.integration
 KEYED = "CREATE TABLE @.t (id int PRIMARY KEY, v nvarchar(20))"
@@ -267,12 +268,13 @@ def test_every_type_is_the_same_from_the_log_and_from_a_snapshot(place: SqlServe
     }  # fmt: skip
     columns = ", ".join(f"{name} {kind}" for name, (kind, _) in types.items())
     given = {name: value for name, (_, value) in types.items() if value}
-    place.run(f"CREATE TABLE @.t (id int PRIMARY KEY, {columns}, twice AS (id * 2))")
+    place.run(f"CREATE TABLE @.t (id int PRIMARY KEY, {columns}, twice AS (id * 2), z sql_variant)")
     start = place.follow("t")
     place.run(
         f"INSERT INTO @.t (id, {', '.join(given)}) VALUES (1, {', '.join(given.values())})",
         "INSERT INTO @.t (id) VALUES (2)",
     )
+    insert_variants(place, "z", 3)
     schema = place.schemas[place.table("t")]
     assert "twice" not in schema.names
     reader = place.source.snapshot_reader(REPLICATOR, ReadOptions())
@@ -287,6 +289,7 @@ def test_every_type_is_the_same_from_the_log_and_from_a_snapshot(place: SqlServe
         "l": "9999-12-31 23:59:59.9999999", "n": "2026-01-02 03:04:05.1234567 -05:30", "o": "23:59:59.9999999",
         "u": "6F9619FF-8B86-D011-B42D-00C04FC964FF", "j": "2026-01-02 03:04:05.007000",
     }  # fmt: skip
+    assert [row["z"] for row in read] == [None, None, *(text for _, text in VARIANTS)]
 
 
 def test_alias_types_and_sysname_are_the_types_behind_them(place: SqlServerPlace) -> None:

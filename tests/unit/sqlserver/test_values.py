@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from replicator.errors import ConfigurationError, UnsupportedType
@@ -67,18 +69,39 @@ def test_every_type_has_one_that_holds_all_its_values_and_others_stop_the_table(
         "tinyint": (ColumnDefinition("c", "tinyint"), "int"),
         "rowversion": (ColumnDefinition("c", "timestamp"), "binary"),
         "hierarchyid": (ColumnDefinition("c", "hierarchyid"), "string"),
+        "sql_variant": (ColumnDefinition("c", "sql_variant"), "string"),
         "clr": (ColumnDefinition("c", "assembly", type_name="point3d"), "binary"),
     }
     assert {name: str(data_type_of(one, TABLE)) for name, (one, _) in kinds.items()} == {
         name: wanted for name, (_, wanted) in kinds.items()
     }
-    for unknown in ("sql_variant", "json", "vector"):
+    for unknown in ("json", "vector"):
         with pytest.raises(UnsupportedType, match=rf"dbo\.t has the type {unknown}"):
             data_type_of(ColumnDefinition("c", unknown), TABLE)
     with pytest.raises(UnsupportedType, match="Always Encrypted"):
         data_type_of(ColumnDefinition("c", "int", encrypted=True), TABLE)
     with pytest.raises(UnsupportedType, match="reserved"):
         column_of(ColumnDefinition("_sequence_num", "int"), TABLE)
+
+
+def test_a_sql_variant_is_text_by_its_base_type_and_refused_in_a_key() -> None:
+    """learn.microsoft.com/sql/t-sql/functions/cast-and-convert-transact-sql: a style is that of the type converted."""
+    variant = ColumnDefinition("c", "sql_variant")
+    text = select_expression(variant, "t.[a]")
+    assert "{" not in text
+    cases = dict(re.findall(r"WHEN '(\w+)' THEN (.*)", text))
+    assert {base: style for base, style in cases.items() if "max" not in style} == {
+        **dict.fromkeys(("float", "real"), "CONVERT(varchar(40), CAST(t.[a] AS float), 3)"),
+        **dict.fromkeys(("money", "smallmoney"), "CONVERT(varchar(40), CAST(t.[a] AS money), 2)"),
+        **dict.fromkeys(("datetime", "smalldatetime"), "CONVERT(varchar(40), CAST(t.[a] AS datetime), 121)"),
+        **{kind: f"CONVERT(varchar(40), CAST(t.[a] AS {kind}(7)), 121)" for kind in ("datetime2", "datetimeoffset")},
+        "time": "CONVERT(varchar(40), CAST(t.[a] AS time(7)), 121)",
+        "date": "CONVERT(varchar(40), CAST(t.[a] AS date), 121)",
+    }
+    assert cases["binary"] == cases["varbinary"] == "CONVERT(varchar(max), CAST(t.[a] AS varbinary(8000)), 1)"
+    assert "without that type" in column_of(variant, TABLE).warning
+    with pytest.raises(UnsupportedType, match="only outside of keys"):
+        column_of(variant, TABLE, key=True)
 
 
 def test_texts_of_code_pages_are_made_unicode_by_the_server() -> None:

@@ -29,7 +29,7 @@ from replicator.sources.sqlserver.config import Capture
 from replicator.sources.sqlserver.connection import Connection
 from replicator.sources.sqlserver.dialect import table_name
 from replicator.sources.sqlserver.names import columns_left_out, names_of
-from replicator.sources.sqlserver.types import TEXTS, ColumnDefinition
+from replicator.sources.sqlserver.types import TEXTS, VARIANT, ColumnDefinition
 
 LOOKUPS = 100  # tables in one query
 _HISTORY, _COLUMNSTORE = 1, 5  # sys.tables.temporal_type, sys.indexes.type
@@ -237,12 +237,13 @@ def _groups(tables: Sequence[TableId]) -> Iterable[Sequence[TableId]]:
 def _fit_keys(
     definitions: Sequence[ColumnDefinition], keys: Mapping[int, list[int]]
 ) -> list[tuple[bool, int, int, tuple[int, ...]]]:
-    """The primary key, then unique indexes without nulls, the shortest first; columns are the last."""
+    """The primary key, then unique indexes without nulls and sql_variant, the shortest first; columns are the last."""
     usable = {one.number: one for one in definitions if not one.absent}
     return sorted(
         (index != 0, len(columns), index, tuple(columns))
         for index, columns in keys.items()
         if all(number in usable and not usable[number].nullable for number in columns)
+        and (index == 0 or all(usable[number].base != VARIANT for number in columns))
     )
 
 

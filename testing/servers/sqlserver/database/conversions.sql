@@ -288,7 +288,7 @@ BEGIN RETURN substr(b, 13, 4) || substr(b, 11, 2) || substr(b, 9, 2) || substr(b
 CREATE CAST (ss.varchar AS ss.varbinary) WITH FUNCTION ss.to_varbinary(ss.varchar);
 CREATE CAST (ss.uniqueidentifier AS ss.varbinary) WITH FUNCTION ss.to_varbinary(ss.uniqueidentifier);
 
--- sql_variant: the bytes of TDS, of the base types that a test needs ([MS-TDS] 2.2.5.5.3)
+-- Bytes
 
 CREATE FUNCTION ss.reversed(given bytea) RETURNS bytea IMMUTABLE STRICT LANGUAGE sql
 RETURN (SELECT decode(string_agg(lpad(to_hex(get_byte(given, i)), 2, '0'), '' ORDER BY i DESC), 'hex')
@@ -299,21 +299,3 @@ RETURN coalesce((SELECT string_agg(CASE WHEN ascii(c) < 65536 THEN ss.reversed(i
     ELSE ss.reversed(int2send((55296 + (ascii(c) - 65536) / 1024 - 65536)::int2)) || ss.reversed(int2send((56320 +
         (ascii(c) - 65536) % 1024 - 65536)::int2)) END, '' ORDER BY n)
     FROM regexp_split_to_table(given, '') WITH ORDINALITY AS t (c, n) WHERE c <> ''), '');
-CREATE FUNCTION ss.to_variant(given int4) RETURNS ss.sql_variant IMMUTABLE STRICT LANGUAGE sql
-RETURN ('\x3800'::bytea || ss.reversed(int4send(given)))::ss.sql_variant;
-CREATE FUNCTION ss.to_variant(given int8) RETURNS ss.sql_variant IMMUTABLE STRICT LANGUAGE sql
-RETURN ('\x7f00'::bytea || ss.reversed(int8send(given)))::ss.sql_variant;
-CREATE FUNCTION ss.to_variant(given float8) RETURNS ss.sql_variant IMMUTABLE STRICT LANGUAGE sql
-RETURN ('\x3e00'::bytea || ss.reversed(float8send(given)))::ss.sql_variant;
-CREATE FUNCTION ss.to_variant(given date) RETURNS ss.sql_variant IMMUTABLE STRICT LANGUAGE sql
-RETURN ('\x2800'::bytea || substr(ss.reversed(int4send(given - DATE '0001-01-01')), 1, 3))::ss.sql_variant;
-CREATE FUNCTION ss.to_variant(given ss.nvarchar) RETURNS ss.sql_variant IMMUTABLE STRICT LANGUAGE sql
-RETURN ('\xe7070904d00034401f'::bytea || ss.utf16(given::text))::ss.sql_variant;
-CREATE FUNCTION ss.to_variant(given ss.varbinary) RETURNS ss.sql_variant IMMUTABLE STRICT LANGUAGE sql
-RETURN ('\xa502401f'::bytea || given::bytea)::ss.sql_variant;
-DROP CAST (ss.varbinary AS ss.sql_variant);
-DO $$ DECLARE one text; BEGIN
-    FOREACH one IN ARRAY ARRAY['int4', 'int8', 'float8', 'date', 'ss.nvarchar', 'ss.varbinary'] LOOP
-        EXECUTE format('CREATE CAST (%1$s AS ss.sql_variant) WITH FUNCTION ss.to_variant(%1$s) AS ASSIGNMENT', one);
-    END LOOP;
-END $$;

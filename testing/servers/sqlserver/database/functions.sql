@@ -59,7 +59,10 @@ CREATE FUNCTION ss.style(given ss.varbinary, style int) RETURNS text IMMUTABLE S
 RETURN CASE style WHEN 1 THEN '0x' || upper(encode(given::bytea, 'hex')) WHEN 2 THEN upper(encode(given::bytea,
     'hex'))
     ELSE ss.fail(281, format('%s is not a valid style number', style))::text END;
-CREATE FUNCTION ss.style(given float8, style int) RETURNS text IMMUTABLE STRICT LANGUAGE sql RETURN given::text;
+-- Style 3: always 17 digits; the exponent has three.
+CREATE FUNCTION ss.style(given float8, style int) RETURNS text IMMUTABLE STRICT LANGUAGE sql RETURN CASE style
+    WHEN 3 THEN regexp_replace(btrim(to_char(given, '9.9999999999999999EEEE')), 'e([+-])(\d\d)$', 'e\10\2')
+    ELSE given::text END;
 CREATE FUNCTION ss.style(given numeric, style int) RETURNS text IMMUTABLE STRICT LANGUAGE sql RETURN given::text;
 CREATE FUNCTION ss.style(given ss.xml, style int) RETURNS text IMMUTABLE STRICT LANGUAGE sql RETURN given::text;
 CREATE FUNCTION ss.unhex(given text, style int) RETURNS ss.varbinary IMMUTABLE STRICT LANGUAGE sql

@@ -13,7 +13,7 @@ from testing.servers.sqlserver.database.types import types
 
 MODEL = "model"
 FOLDER = Path(__file__).parent
-FILES = ("conversions", "collations", "state", "functions", "catalog", "server_views", "cdc", "tracking")
+FILES = ("conversions", "collations", "state", "functions", "variants", "catalog", "server_views", "cdc", "tracking")
 Connect = Callable[[str], psycopg.Connection[Any]]
 
 

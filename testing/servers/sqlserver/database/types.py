@@ -128,8 +128,8 @@ def _binaries() -> str:
         made += _binary_cast(f'ss."{name}"', "pg_catalog.bytea") + _binary_cast("pg_catalog.bytea", f'ss."{name}"')
     for one in BINARIES:
         for other in BINARIES:
-            if one != other:
-                into = "IMPLICIT" if other == "varbinary" and one != "sql_variant" else "ASSIGNMENT"
+            if one != other and "sql_variant" not in (one, other):  # variants.sql
+                into = "IMPLICIT" if other == "varbinary" else "ASSIGNMENT"
                 made += _binary_cast(f'ss."{one}"', f'ss."{other}"', into)
     return made
 
