@@ -1,4 +1,4 @@
-"""`python -m tests.crash --histories N --seed S --source mariadb|mysql|postgres|sqlserver|oracle`: histories, all faults.
+"""`python -m tests.crash --histories N --seed S --source mariadb|mysql|postgres|sqlserver|oracle`: all faults.
 
 Ends with one line `histories N, events N, faults N, differences N`; exit 1 where the last number is not 0.  A history
 that ends with a difference is written to `--findings` with its seed, its plan and what differed, and is made smaller
