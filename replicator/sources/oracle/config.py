@@ -51,7 +51,7 @@ class Logs(StrEnum):
 
 
 class LobColumns(StrEnum):
-    """What becomes of CLOB, NCLOB and BLOB: refused, or read again from the table as of each commit."""
+    """What becomes of CLOB, NCLOB, BLOB and XMLTYPE: refused, or read again from the table as of each commit."""
 
     REFUSE = "refuse"
     RESELECT = "reselect"
@@ -195,8 +195,8 @@ FORM = (
             (LobColumns.REFUSE, "Refused (exclude their columns)"),
             (LobColumns.RESELECT, "Read again as of each commit"),
         ),
-        help="CLOB, NCLOB and BLOB: the log has parts of such values only. Read again: by flashback query, from tables "
-        "with a key. Experimental.",
+        help="CLOB, NCLOB, BLOB and XMLTYPE: the log has parts of such values only. Read again: by flashback query, "
+        "from tables with a key. Experimental.",
     ),
     CONNECT_TIMEOUT,
 )

@@ -24,12 +24,14 @@ DATE_REMEDY = (
     "Correct the row on the source, or choose another policy for dates that do not exist (for a key column only 'text' "
     "is left); then resnapshot the table."
 )
-_LOBS = {"CLOB": types.STRING, "NCLOB": types.STRING, "BLOB": types.BINARY}
-LOB_BYTES = {"CLOB": 3, "NCLOB": 3, "BLOB": 1}  # of UTF-8, at most, for each that DBMS_LOB.GETLENGTH counts
+XML, OBJECT_RELATIONAL = "XMLTYPE", "OBJECT-RELATIONAL"  # the latter: STORAGE_TYPE of ALL_XML_TAB_COLS
+_OWNERS = ("", "SYS", "PUBLIC")  # of Oracle's own XMLTYPE
+_LOBS = {"CLOB": types.STRING, "NCLOB": types.STRING, "BLOB": types.BINARY, XML: types.STRING}
+LOB_BYTES = {"CLOB": 3, "NCLOB": 3, "BLOB": 1, XML: 3}  # of UTF-8, at most, for each that DBMS_LOB.GETLENGTH counts
 _RESELECTED = (
     "is read again from the table as of each commit (experimental): states that one transaction wrote over are not had."
 )
-_NOT_LOGGED = frozenset({"LONG", "LONG RAW", "BFILE", "XMLTYPE", "JSON", "VECTOR", "BOOLEAN", "ANYDATA"})
+_NOT_LOGGED = frozenset({"LONG", "LONG RAW", "BFILE", "JSON", "VECTOR", "BOOLEAN", "ANYDATA"})
 
 
 class Form(StrEnum):
@@ -54,7 +56,7 @@ class Definition:
     """A column of ALL_TAB_COLS.
 
     data_type as the view has it; `owner` of a type that a user made.  size: characters, of RAW bytes.  number: its
-    place in the table.
+    place in the table.  storage: of XMLTYPE, where it is told (`OBJECT_RELATIONAL`).
     """
 
     name: str
@@ -66,6 +68,7 @@ class Definition:
     owner: str = ""
     number: int = 0
     comment: str = ""
+    storage: str = ""
 
     @property
     def text(self) -> str:
@@ -132,7 +135,7 @@ def value_type(  # noqa: C901, PLR0911 - a case each
             return ValueType(types.STRING, Form.ROWID)
         case "DATE":
             return _moment(definition, 0, "", zero_dates)
-        case "CLOB" | "NCLOB" | "BLOB" if lobs:
+        case "CLOB" | "NCLOB" | "BLOB" | "XMLTYPE" if lobs and _readable(definition):
             return ValueType(_LOBS[kind], Form.LOB, f"{kind} {_RESELECTED}")
     if found := _MOMENT.fullmatch(kind):
         return _moment(definition, int(found[1]), found[2] or "", zero_dates)
@@ -143,13 +146,20 @@ def value_type(  # noqa: C901, PLR0911 - a case each
     raise _unsupported(definition, table)
 
 
+def _readable(definition: Definition) -> bool:
+    return definition.owner in _OWNERS and definition.storage != OBJECT_RELATIONAL
+
+
 def _unsupported(definition: Definition, table: TableId) -> UnsupportedType:
     kind, named = definition.data_type, f"Column {definition.name} of {table} has the type {definition.text}"
     remedy = None
-    if kind in _LOBS:
+    if definition.storage == OBJECT_RELATIONAL:
+        message = f"{named}, stored as objects and relational rows: such documents are not read from Oracle."
+        remedy = "Exclude the column, or store it as binary XML."
+    elif kind in _LOBS and definition.owner in _OWNERS:
         message = f"{named}: large objects are read where the connection's setting for them says so."
         remedy = "Exclude the column, or set 'Large objects' of the connection to 'Read again as of each commit'."
-    elif definition.owner and kind != "XMLTYPE":
+    elif definition.owner:
         message = f"{named}: object types and collections are not replicated."
     elif kind in _NOT_LOGGED:
         message = f"{named}, which LogMiner does not show or Tidemark does not read from Oracle yet."
@@ -228,7 +238,8 @@ def type_document() -> str:
     return (
         "## Oracle\n\n| source | Tidemark, Spark, Iceberg | note |\n|---|---|---|\n"
         f"{rows}| CLOB, NCLOB | `string` | {_LOB_NOTE} |\n| BLOB | `binary` | {_LOB_NOTE} |\n"
-        "| LONG, LONG RAW, BFILE, XMLTYPE, JSON, VECTOR, BOOLEAN | refused | exclude the column |\n"
+        f"| XMLTYPE, as binary XML or CLOB | `string` | {_LOB_NOTE}; without insignificant white space |\n"
+        "| LONG, LONG RAW, BFILE, object-relational XMLTYPE, JSON, VECTOR, BOOLEAN | refused | exclude the column |\n"
         "| object types, collections, anything else | refused |"
         " the table stops with a message that names the column |\n"
     )

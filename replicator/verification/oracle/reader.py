@@ -18,7 +18,7 @@ from replicator.verification.source import Row, SourceTable, keys_where
 
 DEFAULT_PORT = 1521
 BATCH_ROWS, LOB_ROWS = 2_000, 50
-LOBS = {"CLOB": "", "NCLOB": "", "BLOB": b""}  # and their empty values, which come as NULL
+LOBS = {"CLOB": "", "NCLOB": "", "BLOB": b"", "XMLTYPE": ""}  # and their empty values, which come as NULL
 CATALOG = TablePair("SYS", "ALL_TABLES", "", "")
 SESSION = "ALTER SESSION SET NLS_NUMERIC_CHARACTERS = '.,' NLS_SORT = BINARY NLS_COMP = BINARY TIME_ZONE = '+00:00'"
 TABLES = (
@@ -80,7 +80,7 @@ class OracleReader:
         for name, kind, precision, scale, virtual in found:
             if name in pair.excluded_columns:
                 continue
-            if virtual == "YES":
+            if virtual == "YES" and kind != "XMLTYPE":  # to the view it is one of a hidden column
                 absent[name] = "it is virtual, so the log never has it"
                 continue
             column = OracleColumn(name, kind, *(None if one is None else int(one) for one in (precision, scale)))

@@ -47,6 +47,7 @@ def rule(column: OracleColumn, zero_dates: str) -> CellRule | None:
         "CLOB": CellRule("string"),
         "NCLOB": CellRule("string"),
         "BLOB": CellRule("binary", convert="bytes"),
+        "XMLTYPE": CellRule("string", "XMLSERIALIZE(CONTENT {} AS CLOB NO INDENT)"),
         "DATE": moment("TO_CHAR({}, " + SECONDS + ")", 0, zero_dates),
     }
     if kind in plain:

@@ -139,3 +139,115 @@ def test_columns_are_refused_without_the_setting_and_tables_without_a_key(place:
     refusing.close()
     assert isinstance(refused, UnsupportedType)
     assert "Read again as of each commit" in str(refused.remedy)
+
+
+@pytest.fixture(params=["BINARY XML", "CLOB"])
+def documents(request: pytest.FixtureRequest, place: OraclePlace) -> OraclePlace:
+    """A table with XML documents; how they are stored decides how they are logged."""
+    place.run(
+        f"CREATE TABLE @.x (id int PRIMARY KEY, v varchar(20), x XMLTYPE) XMLTYPE COLUMN x STORE AS {request.param}"
+    )
+    return place
+
+
+def document(number: int, text: str, v: str = "'v'") -> str:
+    return f"INSERT INTO @.x SELECT {number}, {v}, {text} FROM dual"
+
+
+def xml_told(messages: list[LogMessage]) -> list[tuple[Any, ...]]:
+    """(operation, id, v, x, names of what is left out)"""
+    found = []
+    for message in messages:
+        if isinstance(message, ChangeBatch):
+            names = message.schema.names
+            for row in message.data.to_pylist():
+                left_out = [names[place] for place in row["_unchanged"] or ()]
+                found.append((row["_operation"], *(row[name] for name in ("id", "v", "x")), left_out))
+    return found
+
+
+def test_xml_documents_are_those_of_each_commit_however_they_are_stored(documents: OraclePlace) -> None:
+    """https://docs.oracle.com/database/121/SUTIL/GUID-4444BC3A-B32D-424F-89B5-E903C903FD11.htm"""
+    start = documents.follow("x")
+    documents.run(document(1, "XMLTYPE('<a>  <b>ä</b> </a>')", "'it''s a.\"v\"'"))
+    documents.run(document(2, "NULL", "NULL"))
+    documents.run("UPDATE @.x SET x = XMLTYPE('<c/>') WHERE id = 1")
+    documents.run("UPDATE @.x SET v = 'w' WHERE id = 1")
+    documents.run("UPDATE @.x SET v = 'y', x = XMLTYPE('<d/>') WHERE id = 2")
+    documents.run("UPDATE @.x SET x = NULL WHERE id = 1")
+    documents.run("UPDATE @.x SET id = 3 WHERE id = 2")
+    documents.run("DELETE FROM @.x WHERE id = 3")
+    found = xml_told(documents.read(start))
+    assert found[:2] == [("INSERT", 1, 'it\'s a."v"', "<a><b>ä</b></a>", []), ("INSERT", 2, None, None, [])]
+    assert found[2] == ("UPDATE", 1, None, "<c/>", ["v"])  # the log says no more than that the document was written
+    assert found[3] == ("UPDATE", 1, "w", None, ["x"])
+    assert found[4] == ("UPDATE", 2, "y", "<d/>", [])
+    assert (found[5][:2], found[5][3]) == (("UPDATE", 1), None)
+    assert "x" not in found[5][4]
+    assert found[6:] == [("UPDATE", 3, "y", "<d/>", []), ("DELETE", 3, None, None, [])]
+
+
+def test_xml_documents_that_were_taken_back_are_not_told(documents: OraclePlace) -> None:
+    documents.run(document(1, "XMLTYPE('<a/>')"), document(2, "XMLTYPE('<b/>')"))
+    start = documents.follow("x")
+    documents.run(
+        "UPDATE @.x SET x = XMLTYPE('<first/>') WHERE id = 1",
+        "SAVEPOINT s", "UPDATE @.x SET x = XMLTYPE('<never/>')", "UPDATE @.x SET x = NULL",
+        document(3, "XMLTYPE('<never/>')"), "ROLLBACK TO SAVEPOINT s",
+        "UPDATE @.x SET v = 'w' WHERE id = 1",
+    )  # fmt: skip
+    final = {}
+    for operation, number, v, text, left_out in xml_told(documents.read(start)):
+        assert operation == "UPDATE"
+        final[number] = (final.get(number, ("v", None))[0] if "v" in left_out else v, text)
+        assert "x" not in left_out
+    assert final[1] == ("w", "<first/>")
+    assert final.get(2, ("v", "<b/>")) == ("v", "<b/>")  # read again for nothing, at worst
+    assert 3 not in final
+
+
+def test_a_long_xml_document_comes_whole_from_snapshot_and_log(documents: OraclePlace) -> None:
+    text = f"<a>{'0123456789' * 10_000}</a>"
+    pieces = " || ".join(f"TO_CLOB('{text[at : at + 2_500]}')" for at in range(0, len(text), 2_500))
+    start = documents.follow("x")
+    documents.run(document(1, f"XMLTYPE({pieces})"))
+    assert xml_told(documents.read(start)) == [("INSERT", 1, "v", text, [])]
+    snapshot = documents.source.snapshot_reader(REPLICATOR, ReadOptions())
+    chunk = snapshot.read_chunk(documents.table("x"), KeyRange())
+    batches = list(chunk.batches)
+    snapshot.close()
+    assert pa.Table.from_batches(batches).column("x").to_pylist() == [text]
+
+
+def test_xml_documents_are_refused_without_the_setting_and_where_they_are_stored_as_objects(place: OraclePlace) -> None:
+    place.run("CREATE TABLE @.x (id int PRIMARY KEY, x XMLTYPE)")
+    place.run("CREATE TABLE @.o (id int PRIMARY KEY, x XMLTYPE) XMLTYPE COLUMN x STORE AS OBJECT RELATIONAL")
+    place.run("CREATE TABLE @.k (id int, x XMLTYPE)")
+    tables = [place.table(one) for one in ("x", "o", "k")]
+    taken, objects, keyless = (place.source.catalog().describe(tables)[one] for one in tables)
+    assert not isinstance(taken, Exception)
+    assert [str(one.type) for one in taken.columns] == ["int", "string"]
+    assert isinstance(objects, UnsupportedType)
+    assert "stored as objects" in objects.message
+    assert isinstance(keyless, UnsupportedType)
+    assert "no key by which its large objects (x)" in keyless.message
+    refusing = place.kind.open({**place.config, "lob_columns": "refuse"})
+    refused = refusing.catalog().describe(tables)[tables[0]]
+    refusing.close()
+    assert isinstance(refused, UnsupportedType)
+    assert "has the type XMLTYPE" in refused.message
+    assert "Large objects" in str(refused.remedy)
+
+
+def test_a_document_from_before_another_definition_makes_the_table_be_read_again(documents: OraclePlace) -> None:
+    """A column of documents that comes while the log is read is one, too."""
+    documents.run(document(1, "XMLTYPE('<a/>')"), "CREATE TABLE @.n (id int PRIMARY KEY)")
+    start = documents.follow("x", "n")
+    documents.run("UPDATE @.x SET x = XMLTYPE('<b/>')")
+    documents.run("ALTER TABLE @.x ADD COLUMN s int", "ALTER TABLE @.n ADD COLUMN x XMLTYPE")
+    documents.run("INSERT INTO @.n SELECT 5, XMLTYPE('<n/>') FROM dual")
+    messages = documents.read(start)
+    again = [m.table for m in messages if isinstance(m, SchemaChange) and m.reload]
+    assert again == [documents.table("x")]
+    (inserted,) = [m for m in messages if isinstance(m, ChangeBatch)]
+    assert inserted.data.column("x").to_pylist() == ["<n/>"]

@@ -87,7 +87,9 @@ def test_a_type_becomes_the_one_that_holds_all_of_its_values(definition: Definit
     [
         (Definition("C", "CLOB"), "large objects"),
         (Definition("C", "ADDRESS", owner="SHOP"), "object types"),
-        (Definition("C", "XMLTYPE", owner="PUBLIC"), "LogMiner does not show"),
+        (Definition("C", "XMLTYPE"), "large objects"),
+        (Definition("C", "XMLTYPE", storage="OBJECT-RELATIONAL"), "stored as objects"),
+        (Definition("C", "XMLTYPE", owner="SHOP"), "object types"),
         (Definition("C", "LONG"), "LogMiner does not show"),
         (Definition("C", "FUTURE"), "does not know"),
     ],

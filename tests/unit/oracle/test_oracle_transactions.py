@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from replicator.sources.oracle.stream.open_transactions import CommittedTransactions, OpenTransactions
-from replicator.sources.oracle.stream.redo_frame import COMMIT, LOBS, ROLLBACK, START, RedoFrame
+from replicator.sources.oracle.stream.redo_frame import COMMIT, DOCUMENT, LOBS, ROLLBACK, START, RedoFrame
 
 NAMES = [("", ""), ("SHOP", "T")]
 Row = tuple[int, int, int, str, bool]  # SCN, transaction, operation, row, undoes
 
 
 def frame(*rows: Row) -> RedoFrame:
-    texts = [f"{operation} {row}".encode() for _, _, operation, row, _ in rows]
+    texts = [(row if operation == DOCUMENT else f"{operation} {row}").encode() for _, _, operation, row, _ in rows]
     bounds, count = np.cumsum([0, *map(len, texts)]), len(rows)
     columns = [np.array(one) for one in zip(*rows, strict=True)]
     return RedoFrame(
@@ -113,3 +113,51 @@ def test_a_large_object_of_no_row_that_is_known_is_told_by_its_table_alone(trans
     told(transactions, (1, 7, 10, " buf_c := 'x';", False), (2, 7, 10, " buf_c := 'y';", False))
     (part,) = transactions.feed(frame((9, 7, COMMIT, "", False)), 0)
     assert (part.operations.tolist(), part.names[part.tables[0]]) == ([10], ("SHOP", "T"))
+
+
+BINARY_FORM = 'XML DOC BEGIN:  select "DOC" from "SHOP"."T" where "a.b" = \'it\'\'s and a."x"\' and "C" IS NULL'
+TEXT_FORM = (
+    'update "SHOP"."T" a set a."DOC" = XMLType(:1)  where a."a.b" = \'it\'\'s and a."x"\' and a."C" IS NULL'
+    " and a.ROWID = 'AAA';"
+)
+PLACE = """from "SHOP"."T" where "a.b" = 'it''s and a."x"' and "C" IS NULL"""
+
+
+@pytest.mark.parametrize(
+    ("begin", "place"), [(BINARY_FORM, PLACE), (TEXT_FORM, f"{PLACE} and ROWID = 'AAA'")], ids=["binary", "CLOB"]
+)
+def test_an_xml_document_says_where_it_is_though_its_statement_is_none(
+    transactions: OpenTransactions, begin: str, place: str
+) -> None:
+    """CLOB: https://docs.oracle.com/database/121/SUTIL/GUID-4444BC3A-B32D-424F-89B5-E903C903FD11.htm; binary XML: as
+    public readers report it.  Their STATUS is 5 and 2, which says of other rows that the table was another.
+    """
+    rows = frame(
+        (1, 7, 1, "a", False), (2, 7, DOCUMENT, begin, False), (3, 7, 71, "", False), (4, 7, DOCUMENT, begin, False),
+        (5, 7, DOCUMENT, begin.replace('DOC"', 'COL 3"'), False), (6, 7, DOCUMENT, f"{begin} x", True),
+        (9, 7, COMMIT, "", False),
+    )  # fmt: skip
+    rows = rows._replace(invalid=np.isin(rows.operations, (DOCUMENT, 71)))
+    (part,) = transactions.feed(rows, 0)
+    told_ = [(part.statement(at), bool(part.invalid[at]), bool(part.touched[at])) for at in range(len(part.begins))]
+    assert told_ == [("1 a", False, True), (place, False, True)]
+
+
+def test_a_document_of_a_definition_that_is_gone_stays_invalid(transactions: OpenTransactions) -> None:
+    begin = 'XML DOC BEGIN:  select "COL 3" from "SHOP"."T" where "COL 1" = HEXTORAW(\'c102\')'
+    (part,) = transactions.feed(frame((1, 7, DOCUMENT, begin, False), (9, 7, COMMIT, "", False)), 0)
+    assert part.invalid.tolist() == [True]
+
+
+def test_documents_of_no_row_that_is_known_are_told_by_their_table_whatever_other_rows_there_are(
+    transactions: OpenTransactions,
+) -> None:
+    """The place of a LOB_WRITE may be said by another piece; an XML DOC BEGIN has it or nothing has."""
+    rows = frame((1, 7, 3, "a", False), (2, 7, DOCUMENT, "select", False), (3, 7, 71, "", False),
+                 (4, 7, DOCUMENT, "select", False), (9, 7, COMMIT, "", False))  # fmt: skip
+    assert [one for part in transactions.feed(rows, 0) for one in part.operations.tolist()] == [3, DOCUMENT]
+
+
+def test_an_end_of_a_document_alone_tells_its_table(transactions: OpenTransactions) -> None:
+    (part,) = transactions.feed(frame((1, 7, 71, "", False), (9, 7, COMMIT, "", False)), 0)
+    assert (part.operations.tolist(), part.names[part.tables[0]]) == ([71], ("SHOP", "T"))

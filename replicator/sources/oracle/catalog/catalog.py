@@ -16,7 +16,7 @@ from replicator.sources.oracle.catalog.table_description import TableDescription
 from replicator.sources.oracle.config import WATERMARK
 from replicator.sources.oracle.connection import Connection, execute, read_rows
 from replicator.sources.oracle.dialect import literal, quoted
-from replicator.sources.oracle.types import Definition, Form, column_of, value_type
+from replicator.sources.oracle.types import OBJECT_RELATIONAL, XML, Definition, Form, column_of, value_type
 from replicator.sources.shared.conditions import users_fault
 from replicator.sources.shared.descriptions import schemas
 
@@ -45,6 +45,9 @@ _OBJECTS = "SELECT owner, object_name, object_id FROM all_objects WHERE object_t
 _COMMENTS = "SELECT owner, table_name, comments FROM all_tab_comments WHERE comments IS NOT NULL AND {where}"
 _COLUMN_COMMENTS = (
     "SELECT owner, table_name, column_name, comments FROM all_col_comments WHERE comments IS NOT NULL AND {where}"
+)
+_RELATIONAL = (
+    "SELECT owner, table_name, column_name FROM all_xml_tab_cols WHERE storage_type = 'OBJECT-RELATIONAL' AND {where}"
 )
 _GROUPS = "SELECT owner, table_name FROM all_log_groups WHERE log_group_type = 'ALL COLUMN LOGGING' AND {where}"
 _DATABASE_WIDE = "SELECT supplemental_log_data_all FROM v$database"
@@ -119,6 +122,7 @@ class OracleCatalog:
                 continue
             columns, keys, logged = self._columns(some), self._keys(some), self._logged(some)
             comments = {TableId(*row[:2]): str(row[2]) for row in self._of(_COMMENTS, some)}
+            relational = self._relational(columns)
             of_columns: dict[TableId, dict[str, str]] = defaultdict(dict)
             for owner, name, column, text in self._of(_COLUMN_COMMENTS, some):
                 of_columns[TableId(owner, name)][column] = str(text)
@@ -128,7 +132,7 @@ class OracleCatalog:
                 try:
                     found[table] = self._described(
                         table, objects[table], columns[table], keys.get(table, {}),
-                        table in logged, comments.get(table, ""), of_columns[table],
+                        table in logged, comments.get(table, ""), of_columns[table], relational,
                     )  # fmt: skip
                 except TableError as error:
                     found[table] = error
@@ -143,11 +147,14 @@ class OracleCatalog:
         logged: bool,  # noqa: FBT001
         comment: str,
         comments: Mapping[str, str],
+        relational: Collection[tuple[TableId, str]],
     ) -> TableDescription:
         left_out = self._left_out.columns_left_out(table)
         stored = [row for row in rows if row[9] != "YES"]
         definitions = tuple(
-            _definition(row, comments.get(row[0], "")) for row in stored if row[10] != "YES" and row[0] not in left_out
+            _definition(row, comments.get(row[0], ""), OBJECT_RELATIONAL if (table, row[0]) in relational else "")
+            for row in stored
+            if row[10] != "YES" and row[0] not in left_out
         )
         _check_names(table, definitions)
         key, _ = _choose_key(keys, rows)
@@ -190,11 +197,21 @@ class OracleCatalog:
         execute(self._connection, sql, table)
 
     def _columns(self, tables: Sequence[TableId]) -> dict[TableId, list[Sequence[Any]]]:
-        """Without owner and table; system-generated ones left out."""
+        """Without owner and table.  To the views, an XMLTYPE column is a virtual one of the hidden column that has its
+        documents; a virtual column of that type there is none.
+        """
         found: dict[TableId, list[Sequence[Any]]] = defaultdict(list)
         for owner, name, *row in self._of(_COLUMNS, tables):
+            if row[1] == XML:
+                row[9] = "NO"
             found[TableId(owner, name)].append(row)
         return found
+
+    def _relational(self, columns: Mapping[TableId, Sequence[Sequence[Any]]]) -> set[tuple[TableId, str]]:
+        """XMLTYPE columns of these tables that are stored as objects."""
+        tables = [table for table, rows in columns.items() if any(row[1] == XML for row in rows)]
+        found = self._of(_RELATIONAL, tables) if tables else []
+        return {(TableId(owner, name), column.strip('"')) for owner, name, column in found}
 
     def _keys(self, tables: Sequence[TableId]) -> dict[TableId, dict[str, tuple[str, list[str]]]]:
         """Constraints by name: their type, and their columns in order."""
@@ -223,7 +240,7 @@ class OracleCatalog:
         return read_rows(self._connection, sql, _WHERE)
 
 
-def _definition(row: Sequence[Any], comment: str) -> Definition:
+def _definition(row: Sequence[Any], comment: str, storage: str) -> Definition:
     name, kind, owner, length, precision, scale, characters, nullable, number, *_ = row
     return Definition(
         name,
@@ -235,6 +252,7 @@ def _definition(row: Sequence[Any], comment: str) -> Definition:
         owner=owner or "",
         number=int(number or 0),
         comment=comment,
+        storage=storage,
     )
 
 

@@ -12,7 +12,7 @@ from decimal import Decimal, InvalidOperation
 
 from replicator.sources.oracle.catalog.table_description import TableDescription
 from replicator.sources.oracle.dialect import ORACLE, literal, quoted
-from replicator.sources.oracle.types import Definition, Form, ValueType
+from replicator.sources.oracle.types import XML, Definition, Form, ValueType
 from replicator.sources.shared.key_ranges import KeyRanges
 
 SECONDS = "SYYYY-MM-DD HH24:MI:SS"
@@ -22,7 +22,7 @@ MAX_LIST = 1_000  # ORA-01795
 _MOMENTS = (Form.MOMENT, Form.FINE_MOMENT, Form.ZONED)
 
 
-def printed(definition: Definition, value_type: ValueType) -> str:
+def printed(definition: Definition, value_type: ValueType) -> str:  # noqa: PLR0911 - a case each
     """What to SELECT so that the text, number or bytes are the whole value, as `rows.columns` reads it."""
     name = quoted(definition.name)
     match value_type.form:
@@ -36,6 +36,8 @@ def printed(definition: Definition, value_type: ValueType) -> str:
             return f"TO_CHAR({name})"
         case Form.ROWID:
             return f"ROWIDTOCHAR({name})" if definition.data_type == "ROWID" else f"TO_CHAR({name})"
+        case Form.LOB if definition.data_type == XML:
+            return f"XMLSERIALIZE(CONTENT {name} AS CLOB NO INDENT)"  # else indented or not, as Oracle likes
     return name
 
 

@@ -13,10 +13,9 @@ from replicator.model.identifiers import TableId
 from replicator.model.schema import Column
 from replicator.sources.oracle.catalog.key_range_sql import printed
 from replicator.sources.oracle.catalog.table_description import TableDescription
-from replicator.sources.oracle.dialect import quoted
 from replicator.sources.oracle.rows import redo_kernel as r
 from replicator.sources.oracle.rows.columns import ColumnArrays, is_local, printed_cells
-from replicator.sources.oracle.types import LOB_BYTES, Form, ValueType
+from replicator.sources.oracle.types import LOB_BYTES, Definition, Form, ValueType
 
 MAX_LOB_BYTES = 1 << 30  # of one row: the driver has no longer ones as values
 _AS_THEY_COME = frozenset({Form.NUMBER, Form.FLOAT, Form.TEXT, Form.BYTES, Form.LOB})  # from the driver, exact
@@ -32,14 +31,14 @@ _PRINTED = {
 }
 
 
-def _length(name: str) -> str:
-    return f"DBMS_LOB.GETLENGTH({quoted(name)})"
+def _length(definition: Definition, value_type: ValueType) -> str:
+    return f"DBMS_LOB.GETLENGTH({printed(definition, value_type)})"
 
 
 def lob_bytes(description: TableDescription) -> str:
     """SQL for the bytes that a row's large objects take, at most; empty where it has none."""
-    lobs = [description.place(name)[0] for name in description.lobs]
-    return " + ".join(f"NVL({_length(one.name)}, 0) * {LOB_BYTES[one.data_type]}" for one in lobs)
+    lobs = [description.place(name) for name in description.lobs]
+    return " + ".join(f"NVL({_length(one, kind)}, 0) * {LOB_BYTES[one.data_type]}" for one, kind in lobs)
 
 
 def require_fit(table: TableId, size: int) -> None:
@@ -72,7 +71,7 @@ class SelectedColumns:
             for column, (_, kind) in zip(self._columns, placed, strict=True)
         ]
         self._lobs = [place for place, (_, kind) in enumerate(placed) if kind.form is Form.LOB]
-        lengths = [_length(self._columns[place].name) for place in self._lobs]
+        lengths = [_length(*placed[place]) for place in self._lobs]
         self.sql = ", ".join([*(printed(*one) for one in placed), *lengths])
         self._arrow = pa.schema([pa.field(one.name, one.type.arrow) for one in self._columns])
         self.total = 0

@@ -21,12 +21,23 @@ COLUMNS = (
     " m.row_id, m.rollback, m.csf, m.status, m.sql_redo"
 )
 DDL, START, COMMIT, MISSING, ROLLBACK, UNSUPPORTED = 5, 6, 7, 34, 36, 255  # OPERATION_CODE
-LOBS = (LOCATED, 10, 11, 29)  # SELECT_LOB_LOCATOR, LOB_WRITE, LOB_TRIM, LOB_ERASE
+DOCUMENT = 68  # XML DOC BEGIN
+LOBS = (LOCATED, 10, 11, 29, DOCUMENT, 71)  # SELECT_LOB_LOCATOR, LOB_WRITE, LOB_TRIM, LOB_ERASE, XML DOC END
 _BETWEEN = "\0"
 _LOCATION = re.compile(  # of a locator's row: texts and names may have any character
     rb"""\binto\s+\w+\s+(from\s+"[^"]*"\."[^"]*"\s+where\s+(?:[^'";]|"[^"]*"|'(?:[^']|'')*')*?)\s+for\s+update\b""",
     re.IGNORECASE,
 )
+# Of XML DOC BEGIN: the column, and where; of documents stored as CLOB the column, its table, its alias, and what.
+_BINARY = re.compile(
+    rb"""XML DOC BEGIN:\s*select\s+"([^"]*)"\s+(from\s+"[^"]*"\."[^"]*"\s+where\s.*?)[\s;\0]*\Z""",
+    re.IGNORECASE | re.DOTALL,
+)
+_TEXT = re.compile(
+    rb"""\s*update\s+("[^"]*"\."[^"]*")\s+(\w+)\s+set\s+\2\."([^"]*)"\s*=\s*XMLType\(:\d+\)\s+(where\s.*?)[\s;\0]*\Z""",
+    re.IGNORECASE | re.DOTALL,
+)
+_OTHER_DEFINITION = re.compile(rb"COL \d+")  # a column's name where the online catalog does not know it as it was
 Names = tuple[str, str]
 
 
@@ -79,28 +90,56 @@ class RedoFrame(NamedTuple):
     def located(self) -> RedoFrame:
         """Of what is written to large objects, the rows that say where, each once; what is written is not needed.
 
-        A locator comes as SELECT_LOB_LOCATOR, or at the head of a LOB_WRITE.
+        A locator comes as SELECT_LOB_LOCATOR, or at the head of a LOB_WRITE; an XML document has XML DOC BEGIN, whose
+        STATUS says that its SQL_REDO is none to be executed.
         """
         rows = np.flatnonzero(np.isin(self.operations, LOBS))
         if not len(rows):
             return self
         begins, ends, operations = self.begins.copy(), self.ends.copy(), self.operations.copy()
-        keep = np.ones(len(begins), np.bool_)
+        keep, invalid = np.ones(len(begins), np.bool_), self.invalid.copy()
+        made = bytearray()  # locations that do not stand so in the data
         said: set[tuple[int, bytes]] = set()
         for row in rows.tolist():
             begin = int(begins[row])
             text = self.data[begin : ends[row]].tobytes()
-            found = _LOCATION.search(text)
-            place = (int(self.xids[row]), found[1]) if found else None
-            keep[row] = place is not None and place not in said and not self.undone[row]
-            if found and place and keep[row]:
+            if operations[row] == DOCUMENT:
+                where, known = _document(text)
+                invalid[row] = not known
+            else:
+                found = _LOCATION.search(text)
+                where = found[1] if found else b""
+            place = (int(self.xids[row]), where)
+            told = bool(where) or operations[row] == DOCUMENT  # one of no known place has its table read again
+            keep[row] = told and place not in said and not self.undone[row]
+            if keep[row]:
                 said.add(place)
-                begins[row], ends[row], operations[row] = begin + found.start(1), begin + found.end(1), LOCATED
-        return self._replace(begins=begins, ends=ends, operations=operations).at(keep)
+            if keep[row] and where:
+                at = text.find(where)
+                if at < 0:
+                    begin, at = len(self.data), len(made)
+                    made += where
+                begins[row], ends[row], operations[row] = begin + at, begin + at + len(where), LOCATED
+        data = np.concatenate([self.data, np.frombuffer(bytes(made), np.uint8)]) if made else self.data
+        frame = self._replace(data=data, begins=begins, ends=ends, operations=operations, invalid=invalid)
+        return frame.at(keep)
 
     def statement(self, row: int) -> str:
         """SQL_REDO of one row."""
         return self.data[self.begins[row] : self.ends[row]].tobytes().decode("utf-8", "replace")
+
+
+def _document(text: bytes) -> tuple[bytes, bool]:
+    """Where an XML document's row is, from FROM on, or nothing; and whether the row has names of columns."""
+    if found := _BINARY.match(text):
+        column, where = found[1], found[2]
+    elif found := _TEXT.match(text):
+        aliased = rb"""('(?:[^']|'')*'|"[^"]*")|\b""" + found[2] + rb"""\.(?="|ROWID)"""
+        column, where = found[3], re.sub(aliased, rb"\1", found[4], flags=re.IGNORECASE)
+        where = b"from " + found[1] + b" " + where
+    else:
+        return b"", False
+    return where, not _OTHER_DEFINITION.fullmatch(column)
 
 
 def frames(batches: Iterable[Any]) -> Iterator[RedoFrame]:

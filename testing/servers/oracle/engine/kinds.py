@@ -40,6 +40,7 @@ class Kind:
     precision    of NUMBER (None: any), FLOAT (binary digits), of an interval's first field
     scale        of NUMBER, of fractional seconds
     owner        of an object type
+    storage      of XMLTYPE: BINARY, CLOB, OBJECT-RELATIONAL
     """
 
     name: str
@@ -48,6 +49,7 @@ class Kind:
     scale: int | None = None
     by_char: bool = False
     owner: str = ""
+    storage: str = ""
 
     @property
     def postgres(self) -> str:

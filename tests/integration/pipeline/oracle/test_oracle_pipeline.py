@@ -25,7 +25,7 @@ EVERY = """CREATE TABLE @."t" ("id" NUMBER(9) PRIMARY KEY, "n" NUMBER, "m" NUMBE
     "z" TIMESTAMP(6) WITH TIME ZONE,
     "fine" TIMESTAMP(9), "span" INTERVAL DAY TO SECOND, "months" INTERVAL YEAR TO MONTH, "r" RAW(16),
     "l" TIMESTAMP(6) WITH LOCAL TIME ZONE, "ll" TIMESTAMP(9) WITH LOCAL TIME ZONE, "zz" TIMESTAMP(9) WITH TIME ZONE,
-    "cl" CLOB, "nl" NCLOB, "bl" BLOB)"""
+    "cl" CLOB, "nl" NCLOB, "bl" BLOB, "x" XMLTYPE)"""
 ROW = """INSERT INTO @."t" VALUES ({id}, {id}.5, -{id}.000001, 9999999999999999999999999999999999{id},
     {id}234, 0.00{id}, 9999999999999999999999999999999999999{id}, {id}.25,
     'it''s {id}', N'\u00e9 {id}', 'ab',
@@ -34,7 +34,8 @@ ROW = """INSERT INTO @."t" VALUES ({id}, {id}.5, -{id}.000001, 99999999999999999
     TO_TIMESTAMP_TZ('2026-11-27 10:20:30.5 +05:45', 'YYYY-MM-DD HH24:MI:SS.FF6 TZH:TZM'),
     TO_TIMESTAMP('2026-11-27 10:20:30.123456789', 'YYYY-MM-DD HH24:MI:SS.FF9'),
     TO_DSINTERVAL('+03 04:05:06.700000'), TO_YMINTERVAL('+01-06'), HEXTORAW('00ff'),
-    {zoned}, {zoned}, {zoned}, RPAD('{id}', 3000, 'clob '), EMPTY_CLOB(), HEXTORAW('0{id}'))"""
+    {zoned}, {zoned}, {zoned}, RPAD('{id}', 3000, 'clob '), EMPTY_CLOB(), HEXTORAW('0{id}'),
+    XMLTYPE('<r> <n>{id}</n> </r>'))"""
 ZONED = "TO_TIMESTAMP_TZ('2026-11-27 10:20:30.123456 -03:00', 'YYYY-MM-DD HH24:MI:SS.FF6 TZH:TZM')"
 
 
@@ -66,7 +67,8 @@ def test_every_type_and_statement_reaches_a_delta_table(lab: OracleLab, tmp_path
         for statement in (
             ROW.format(id=5, zoned=ZONED), 'UPDATE @."t" SET "v" = \'x\', "d" = NULL WHERE "id" = 2',
             'DELETE FROM @."t" WHERE "id" = 1', 'UPDATE @."t" SET "cl" = NULL, "nl" = N\'\u00e9\' WHERE "id" = 3',
-            'UPDATE @."t" SET "bl" = EMPTY_BLOB() WHERE "id" = 2',
+            'UPDATE @."t" SET "bl" = EMPTY_BLOB() WHERE "id" = 2', 'UPDATE @."t" SET "x" = NULL WHERE "id" = 3',
+            'UPDATE @."t" SET "x" = XMLTYPE(\'<s/>\') WHERE "id" = 4',
             "SAVEPOINT s", 'DELETE FROM @."t"', "ROLLBACK TO SAVEPOINT s", 'UPDATE @."t" SET "id" = 9 WHERE "id" = 3',
             'DELETE FROM @."keyless" WHERE ROWNUM = 1',
         ):  # fmt: skip

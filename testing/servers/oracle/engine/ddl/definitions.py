@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 LOCK_MILLISECONDS = 1000
 PHYSICAL = ("TABLESPACE", "PCTFREE", "PCTUSED", "INITRANS", "MAXTRANS", "STORAGE", "LOGGING", "NOLOGGING", "ENABLE",
             "DISABLE", "SEGMENT", "NOCOMPRESS", "COMPRESS", "CACHE", "NOCACHE", "NOPARALLEL", "PARALLEL", "MONITORING",
-            "ROW", "LOB", "XMLTYPE", "NOROWDEPENDENCIES", "ROWDEPENDENCIES")  # fmt: skip
+            "ROW", "LOB", "NOROWDEPENDENCIES", "ROWDEPENDENCIES")  # fmt: skip
 
 
 class Definitions:
@@ -165,6 +166,8 @@ class Definitions:
             columns.change(organized=True)
         elif words.take("ON", "COMMIT"):
             words.until("AS")
+        elif words.take("XMLTYPE"):
+            _store_documents(columns, words)
         elif words.peek() in PHYSICAL or words.take("ORGANIZATION", "HEAP"):
             words.at += 1
             if words.peek() == "(":
@@ -305,3 +308,25 @@ class Definitions:
     def _create_type(self) -> None:
         owner, name = self.owner_for("TYPE")
         self.catalog.types[owner, name] = self.words.until()
+
+
+def _store_documents(columns: Columns, words: Words) -> None:
+    """XMLTYPE [COLUMN] name STORE AS …"""
+    words.take("COLUMN")
+    name = words.name()
+    words.need("STORE", "AS")
+    storage = "OBJECT-RELATIONAL" if words.take("OBJECT", "RELATIONAL") else ""
+    if not storage:
+        if words.peek() in ("SECUREFILE", "BASICFILE"):
+            words.at += 1
+        storage = "CLOB" if words.take("CLOB") else "BINARY"
+        if storage == "BINARY":
+            words.need("BINARY", "XML")
+    if name not in {one.name for one in columns.table.columns if one.kind.name == "XMLTYPE"}:
+        raise OracleError(904, name)
+    columns.change(
+        columns=tuple(
+            replace(one, kind=replace(one.kind, storage=storage)) if one.name == name else one
+            for one in columns.table.columns
+        )
+    )

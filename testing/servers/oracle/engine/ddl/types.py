@@ -22,7 +22,7 @@ def kind_of(words: Words, types: dict[tuple[str, str], str], schema: str) -> Kin
     if words.take("."):
         owner, name = name, words.name()
     if name == "XMLTYPE" and owner in ("", "SYS"):
-        return Kind("XMLTYPE")
+        return Kind("XMLTYPE", storage="BINARY")
     if (owner or schema, name) in types:
         return Kind(name, owner=owner or schema)
     name = SYNONYMS.get(name, name)

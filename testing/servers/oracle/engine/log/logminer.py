@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from testing.servers.oracle.engine.catalog import Table
 from testing.servers.oracle.engine.errors import OracleError, unsupported
 from testing.servers.oracle.engine.log.redo import BLOCK, COMMIT, DDL, ENDLESS, ROLLBACK, START, Log, Record
-from testing.servers.oracle.engine.log.statements import Statements, Style, hexed
+from testing.servers.oracle.engine.log.statements import XML, Statements, Style, hexed
 from testing.servers.oracle.wire.values import rowid_text
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 NEW, REMOVE = 1, 2
 COMMITTED_ONLY, ONLINE, FROM_REDO, CONTINUOUS, TRACKING = 2, 16, 32, 1024, 8
 NAMES = {1: "INSERT", 2: "DELETE", 3: "UPDATE", 5: "DDL", 6: "START", 7: "COMMIT", 9: "SELECT_LOB_LOCATOR",
-         10: "LOB_WRITE", 11: "LOB_TRIM", 36: "ROLLBACK", 255: "UNSUPPORTED"}  # fmt: skip
+         10: "LOB_WRITE", 11: "LOB_TRIM", 36: "ROLLBACK", 68: "XML DOC BEGIN", 70: "XML DOC WRITE", 71: "XML DOC END",
+         255: "UNSUPPORTED"}  # fmt: skip
 WORDS = {START: "set transaction read write", COMMIT: "commit", ROLLBACK: "rollback"}
 UNSUPPORTED = 255
 MOST = 4000  # bytes of SQL_REDO in a row
@@ -148,7 +149,9 @@ class LogMiner:
     def _change(self, record: Record, commit: Record | None, start: Record | None) -> Iterator[Row]:
         if record.obj not in self._known:
             known = self._session.database.table_of(record.obj)
-            supported = known is None or all(one.kind.known and one.kind.name != "XMLTYPE" for one in known.columns)
+            supported = known is None or all(
+                one.kind.known and one.kind.storage != "OBJECT-RELATIONAL" for one in known.columns
+            )
             self._known[record.obj] = (known if self._options & ONLINE else None), supported
         known, supported = self._known[record.obj]
         row_id = rowid_text((record.obj, FILE, record.row >> 8, record.row & 255))
@@ -157,11 +160,17 @@ class LogMiner:
         if not supported:
             yield Row(record, UNSUPPORTED, *ends, *named, redo="Unsupported", row_id=row_id, status=2)
             return
-        table = known if known and known.version == record.version else None
+        table, documents = known if known and known.version == record.version else None, set[str]()
         if table is None:
             status, info = 2, "Dictionary Version Mismatch" if known else "Dictionary Mismatch"
-            record = replace(record, before=self._hexed(record, record.before), after=self._hexed(record, record.after))
-        made = Statements(record, table, named, self._style, row_id)
+            kinds = self._session.database.kinds_of(record.obj, record.version)
+            documents = {at for at in record.after if at in kinds and kinds[at].name == XML}
+            before, after = (
+                {at: text for at, text in hexed(kinds, cells).items() if at not in documents}
+                for cells in (record.before, record.after)
+            )
+            record = replace(record, before=before, after=after)
+        made = Statements(record, table, named, self._style, row_id, documents)
         lobs = [
             row
             for part, (operation, text) in enumerate(made.lobs(), 1)
@@ -174,9 +183,8 @@ class LogMiner:
             yield from _split(row, redo)
         if not made.lobs_first:
             yield from lobs
-
-    def _hexed(self, record: Record, cells: dict[str, str | None]) -> dict[str, str | None]:
-        return hexed(self._session.database.kinds_of(record.obj, record.version), cells)
+        for part, (operation, text, status, info) in enumerate(made.documents(), 1):
+            yield from _split(Row(record, operation, *ends, *named, part=part, status=status, info=info), text)
 
 
 def _split(row: Row, redo: str) -> Iterator[Row]:

@@ -3,13 +3,17 @@
 What is written to large objects comes as rows of its own.  Oracle documents their operations ("V$LOGMNR_CONTENTS"), and
 neither their order nor their place beside the row's; readers report several forms.  Each row gets one (`Form`).
 
+XML documents come behind the row's statement, which does not name their columns (Utilities, "Querying
+V$LOGMNR_CONTENTS Based on XMLType Columns and Tables").  The form documented there is that of documents stored as CLOB;
+that of binary XML, and of a document that becomes NULL, is as readers report it.
+
 Literals are written as LogMiner writes them: every value as a string, datetimes in the mining session's formats.  Where
 the table is not as it was, columns are "COL 1" and so on and values HEXTORAW of Oracle's own bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import IntEnum
@@ -22,6 +26,9 @@ from testing.servers.oracle.wire import values
 
 NO_DELIMITER, NO_ROWID, STRING_LITERALS = 64, 2048, 4096
 SELECT_LOCATOR, LOB_WRITE, LOB_TRIM = 9, 10, 11
+XML = "XMLTYPE"
+DOC_BEGIN, DOC_WRITE, DOC_END = 68, 70, 71
+INVALID, NEEDS_ASSEMBLY = (2, "XML sql_redo not re-executable"), (5, "XML sql_redo needs assembly")  # STATUS, INFO
 LOCALS = ("loc_c CLOB", "buf_c VARCHAR2(6174)", "loc_b BLOB", "buf_b RAW(6174)", "loc_nc NCLOB",
           "buf_nc NVARCHAR2(6174)")  # fmt: skip
 PIECE = 1000  # characters or bytes of a LOB that one statement writes
@@ -124,8 +131,14 @@ def quoted(text: str) -> str:
 class Statements:
     """Of one record.  table: as the dictionary has it; None: it has not, or another version."""
 
-    def __init__(self, record: Record, table: Table | None, named: tuple[str, str], style: Style, row_id: str) -> None:
-        """named: owner and name that the statement has."""
+    def __init__(
+        self, record: Record, table: Table | None, named: tuple[str, str], style: Style, row_id: str,
+        documents: Collection[str] = (),
+    ) -> None:  # fmt: skip
+        """named: owner and name that the statement has; documents: ids of XMLTYPE columns that are written, where the
+        dictionary does not have them.
+        """
+        self._documents = documents
         self._record, self._table, self._style, self._row_id = record, table, style, row_id
         self._target = f'"{named[0]}"."{named[1]}"'
         self._ids = [*dict.fromkeys((*record.before, *record.after))]
@@ -150,7 +163,7 @@ class Statements:
 
     def _says_more(self) -> bool:
         """Is there anything but large objects in an UPDATE?"""
-        lobs = {at for at, _, kind in self._columns() if kind and kind.name in LOBS}
+        lobs = {at for at, _, kind in self._columns() if kind and kind.name in (*LOBS, XML)}
         return self._record.operation != UPDATE or bool(self._record.after.keys() - lobs)
 
     def _inline(self, text: str) -> bool:
@@ -170,7 +183,11 @@ class Statements:
     def _statement(self, operation: int, before: Cells, after: Cells) -> str | None:
         columns = self._columns()
         if operation == INSERT:
-            named = [(name, self._value(kind, after[at])) for at, name, kind in columns if at in after]
+            named = [
+                (name, self._value(kind, after[at]))
+                for at, name, kind in columns
+                if at in after and not (kind and kind.name == XML)
+            ]
             names, cells = ",".join(f'"{name}"' for name, _ in named), ",".join(cell for _, cell in named)
             return f"insert into {self._target}({names}) values ({cells}){self._style.end}"
         where = self._where(before)
@@ -179,23 +196,25 @@ class Statements:
         sets = [
             f'"{name}" = {self._value(kind, after[at])}'
             for at, name, kind in columns
-            if at in after and not (kind and kind.name in LOBS and not self._set(at))
+            if at in after and not (kind and kind.name in (*LOBS, XML) and not self._set(at, kind))
         ]
         return f"update {self._target} set {', '.join(sets)}{where}{self._style.end}" if sets else None
 
-    def _where(self, cells: Cells) -> str:
+    def _where(self, cells: Cells, alias: str = "") -> str:
         conditions = []
         for at, name, kind in self._columns():
-            if at in cells and not self._record.undo and not (kind and (kind.name in LOBS or kind.name in LONGS)):
+            if at in cells and not self._record.undo and not (kind and kind.name in (*LOBS, *LONGS, XML)):
                 value = self._value(kind, cells[at])
-                conditions.append(f'"{name}" IS NULL' if value == "NULL" else f'"{name}" = {value}')
+                conditions.append(f'{alias}"{name}" IS NULL' if value == "NULL" else f'{alias}"{name}" = {value}')
         if not self._style.options & NO_ROWID:
-            conditions.append(f"ROWID = '{self._row_id}'")
+            conditions.append(f"{alias}ROWID = '{self._row_id}'")
         return f" where {' and '.join(conditions)}" if conditions else ""
 
-    def _set(self, at: str) -> bool:
+    def _set(self, at: str, kind: Kind) -> bool:
         """Does the UPDATE name a large object?  That which takes it back does, too."""
         text = (self._record.before if self._record.undo else self._record.after)[at]
+        if kind.name == XML:
+            return text is None and kind.storage == "CLOB"
         return not text or self._inline(text)
 
     @property
@@ -210,6 +229,42 @@ class Statements:
             text = self._record.after.get(str(column.id))
             if column.kind.name in LOBS and text is not None and not self._inline(text):
                 yield from self._lob(column, text)
+
+    def documents(self) -> Iterator[tuple[int, str, int, str]]:
+        """Operation, statement, STATUS and INFO of rows that have XML documents."""
+        if self._record.undo:
+            return
+        if self._table is None:
+            where = self._where({**self._record.before, **self._record.after})
+            for at in sorted(self._documents):
+                yield DOC_BEGIN, f'XML DOC BEGIN:  select "COL {at}" from {self._target}{where}', *INVALID
+                yield DOC_END, "", *INVALID
+            return
+        for column in self._table.columns:
+            at, text = str(column.id), self._record.after.get(str(column.id))
+            if column.kind.name != XML or at not in self._record.after:
+                continue
+            if text is None and (self._record.operation == INSERT or column.kind.storage == "CLOB"):
+                continue
+            yield from self._document(column, text)
+
+    def _document(self, column: Column, text: str | None) -> Iterator[tuple[int, str, int, str]]:
+        cells = {**self._record.before, **self._record.after}
+        pieces = [text[at : at + PIECE] for at in range(0, len(text), PIECE)] if text else []
+        if column.kind.storage == "CLOB":
+            where = self._where(cells, "a.")
+            begin = f'update {self._target} a set a."{column.name}" = XMLType(:1) {where}{self._style.end}'
+            yield DOC_BEGIN, begin, *NEEDS_ASSEMBLY
+            yield from ((DOC_WRITE, piece, *NEEDS_ASSEMBLY) for piece in pieces)
+            yield DOC_END, "", *NEEDS_ASSEMBLY
+            return
+        yield DOC_BEGIN, f'XML DOC BEGIN:  select "{column.name}" from {self._target}{self._where(cells)}', *INVALID
+        if text is None:
+            yield DOC_WRITE, "XML_REDO := NULL", *INVALID
+        for piece in pieces:
+            data = piece.encode()
+            yield DOC_WRITE, f"XML_REDO := HEXTORAW('{data.hex()}'):{len(data)}", *INVALID
+        yield DOC_END, "", *INVALID
 
     def _lob(self, column: Column, text: str) -> Iterator[tuple[int, str]]:
         letter = {"CLOB": "c", "NCLOB": "nc", "BLOB": "b"}[column.kind.name]
@@ -240,7 +295,7 @@ def hexed(table_columns: Mapping[str, Kind], cells: Cells) -> Cells:
     """Values as Oracle's own bytes, by the types that the columns had."""
     encode: Callable[[Kind, bytes], bytes] = values.encode
     return {
-        at: None if text is None or at not in table_columns or table_columns[at].name in LOBS
+        at: None if text is None or at not in table_columns or table_columns[at].name in (*LOBS, XML)
         else encode(table_columns[at], text.encode()).hex()
         for at, text in cells.items()
     }  # fmt: skip

@@ -23,6 +23,17 @@ PREFIX = "bind_"
 UNRESERVED = ("START", "TOP", "COMMENT", "ROLLBACK", "COMMIT", "OPERATOR", "CACHE", "LOAD", "CALL", "KILL", "SHOW")
 
 
+def _serialized(self: Any) -> exp.Expr:
+    """XMLSERIALIZE(CONTENT … AS CLOB [NO INDENT]) as a function with what it prints, and 1 where it does not indent."""
+    if not self._match_text_seq("CONTENT"):
+        self.raise_error("DOCUMENT")
+    document = self._parse_disjunction()
+    if not self._match_text_seq("AS", "CLOB"):
+        self.raise_error("a type")
+    packed = "1" if self._match_text_seq("NO", "INDENT") else "0"
+    return exp.Anonymous(this="XMLSERIALIZE", expressions=[document, exp.Literal.number(packed)])
+
+
 class Server(Oracle):
     """As the server reads it."""
 
@@ -35,7 +46,7 @@ class Server(Oracle):
         FUNCTIONS: ClassVar[Any] = {}
         FUNCTION_PARSERS: ClassVar[Any] = {
             name: Oracle.Parser.FUNCTION_PARSERS[name] for name in ("CAST", "EXTRACT", "TRIM", "LISTAGG")
-        }
+        } | {"XMLSERIALIZE": _serialized}
         NO_PAREN_FUNCTION_PARSERS: ClassVar[Any] = {
             name: one
             for name, one in Oracle.Parser.NO_PAREN_FUNCTION_PARSERS.items()

@@ -78,6 +78,14 @@ def _lob_length(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
     return _typed(f"length({me.of(nodes[0], scope).sql})::numeric", NUMBER)
 
 
+def _serialized(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
+    """With NO INDENT there is no white space between elements; without, it may stand there or not: here it is more."""
+    document, packed = me.of(nodes[0], scope), nodes[1].name == "1"
+    if document.kind is None or document.kind.name != "XMLTYPE":
+        raise OracleError(932, "expected - got -")
+    return _typed(f"regexp_replace({document.sql}, '>\\s*<', '>{'' if packed else ' '}<', 'g')", CLOB)
+
+
 def _count(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
     if isinstance(nodes[0], exp.Star):
         return _typed("count(*)::numeric", NUMBER)
@@ -291,7 +299,7 @@ FUNCTIONS: dict[str, Function] = {
     "EMPTY_CLOB": lambda *_: _typed("''::text", CLOB), "EMPTY_BLOB": lambda *_: _typed("''::bytea", BLOB),
     "ROWIDTOCHAR": _plain("{0}", Kind("VARCHAR2", 18), ROWID), "CHARTOROWID": _plain("{0}", ROWID, TEXT),
     "SYS_CONTEXT": _context, "SYS_GUID": lambda *_: _typed("decode(md5(random()::text), 'hex')", Kind("RAW", 16)),
-    "XMLTYPE": _plain("{0}", Kind("XMLTYPE"), CLOB),
+    "XMLTYPE": _plain("{0}", Kind("XMLTYPE"), CLOB), "XMLSERIALIZE": _serialized,
 }  # fmt: skip
 PACKAGES: dict[str, Function] = {
     "DBMS_FLASHBACK.GET_SYSTEM_CHANGE_NUMBER": lambda me, *_: _typed(f"{me.session.scn()}::numeric", NUMBER),

@@ -38,13 +38,21 @@ def _all_tables(session: Session, prefix: str) -> Rows:
 
 def _columns(session: Session, prefix: str) -> Rows:
     for table in _tables(session, prefix):
-        visible = 0
-        for at, column in enumerate(table.columns, 1):
-            visible += not column.hidden
+        visible = at = 0
+        for column in table.columns:
+            visible, at = visible + (not column.hidden), at + 1
+            documents = column.kind.name == "XMLTYPE"
             yield (
                 table.owner, table.name, *_column(column), None if column.hidden else visible, column.default,
-                len(column.default) if column.default else None, "YES" if column.hidden else "NO", "NO", at, at,
+                len(column.default) if column.default else None, "YES" if column.hidden else "NO",
+                "YES" if documents else "NO", at, at,
             )  # fmt: skip
+            if documents:  # the column is a virtual one of a hidden column, which follows it
+                at += 1
+                yield (
+                    table.owner, table.name, f"SYS_NC{at:05}$", "CLOB" if column.kind.storage == "CLOB" else "BLOB",
+                    None, 4000, None, None, "Y", 0, None, None, visible, None, None, "YES", "NO", at, at,
+                )  # fmt: skip
 
 
 def _column(column: Column) -> Sequence[Any]:
@@ -63,7 +71,14 @@ def _column(column: Column) -> Sequence[Any]:
 
 
 def _visible(session: Session, prefix: str) -> Rows:
-    return (row for row in _columns(session, prefix) if row[12] is not None)
+    return (row for row in _columns(session, prefix) if row[15] == "NO")
+
+
+def _documents(session: Session, prefix: str) -> Rows:
+    for table in _tables(session, prefix):
+        for column in table.columns:
+            if column.kind.name == "XMLTYPE":
+                yield table.owner, table.name, column.name, column.kind.storage
 
 
 def _constraints(session: Session, prefix: str) -> Rows:
@@ -195,6 +210,7 @@ DICTIONARY_VIEWS: dict[str, Callable[[Session, str], Rows]] = {
     "ALL_TABLES": _all_tables,
     "ALL_TAB_COLS": _columns,
     "ALL_TAB_COLUMNS": _visible,
+    "ALL_XML_TAB_COLS": _documents,
     "ALL_CONSTRAINTS": _constraints,
     "ALL_CONS_COLUMNS": _constraint_columns,
     "ALL_INDEXES": _indexes,
