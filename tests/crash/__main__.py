@@ -26,7 +26,7 @@ from testing.workload.mysql import kinds
 from testing.workload.shrinker import shrink
 from testing.workload.workload import History
 from tests.crash.harness import Stand
-from tests.crash.plan import Deck, Plan, fault_table
+from tests.crash.plan import FAILED_OVER, Deck, Plan, fault_table
 from tests.crash.sources import SOURCES
 
 EXAMPLES = 3
@@ -78,7 +78,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--version",
         default="",
         help="of Postgres: 13 to 18, by default 17; of MariaDB: 10.11, by default 11.4; of SQL Server: tracking, where "
-        "Change Tracking is read",
+        "Change Tracking is read, or secondary, where a readable secondary is",
     )
     parser.add_argument(
         "--catalog",
@@ -124,7 +124,7 @@ class Run:
 
     def histories(self, numbers: Sequence[int]) -> None:
         """Play them, some at a time; then make the failing ones smaller, one by one."""
-        deck = Deck(self.seed, self.options.source, alone=self.options.at_once == 1)
+        deck = Deck(self.seed, self._deck, alone=self.options.at_once == 1)
         plans = [deck.deal() for _ in range(max(numbers) + 1)]
         with ThreadPoolExecutor(self.options.at_once) as pool:
             try:
@@ -133,6 +133,11 @@ class Run:
                 pool.shutdown(wait=False, cancel_futures=True)
         for name, history, plan in self._failing[:EXAMPLES]:
             self._shrink(name, history, plan)
+
+    @property
+    def _deck(self) -> str:
+        kinds = self.options.source, self.options.version
+        return " ".join(kinds) if kinds[1] == "secondary" else kinds[0]
 
     def replay(self, path: Path) -> None:
         """A finding, as it was written."""
@@ -160,7 +165,7 @@ class Run:
             kinds.NUL = "nul"
         history = generate(
             self.seed * 100_003 + number, self.options.source, size, self.stand.source.version,
-            unkilled="source killed" not in plan.outer, caseless=self.stand.caseless,
+            unkilled=not {"source killed", FAILED_OVER} & set(plan.outer), caseless=self.stand.caseless,
         )  # fmt: skip
         name = f"h{self.seed}_{number}"
         try:
