@@ -124,7 +124,7 @@ class Run:
 
     def histories(self, numbers: Sequence[int]) -> None:
         """Play them, some at a time; then make the failing ones smaller, one by one."""
-        deck = Deck(self.seed, self._deck, alone=self.options.at_once == 1)
+        deck = Deck(self.seed, self.options.source, self.options.version, alone=self.options.at_once == 1)
         plans = [deck.deal() for _ in range(max(numbers) + 1)]
         with ThreadPoolExecutor(self.options.at_once) as pool:
             try:
@@ -133,11 +133,6 @@ class Run:
                 pool.shutdown(wait=False, cancel_futures=True)
         for name, history, plan in self._failing[:EXAMPLES]:
             self._shrink(name, history, plan)
-
-    @property
-    def _deck(self) -> str:
-        kinds = self.options.source, self.options.version
-        return " ".join(kinds) if kinds[1] == "secondary" else kinds[0]
 
     def replay(self, path: Path) -> None:
         """A finding, as it was written."""

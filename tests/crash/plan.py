@@ -96,11 +96,13 @@ _BACKLOG = {
 class Deck:
     """Cards are dealt until they are out, then shuffled again."""
 
-    def __init__(self, seed: int, source: str = "mariadb", *, alone: bool = False) -> None:
-        """The same seed, source and `alone`, the same hands.  alone: one history at a time has the stand, and its
-        metadata database goes back.
+    def __init__(self, seed: int, source: str = "mariadb", version: str = "", *, alone: bool = False) -> None:
+        """The same seed, source, version and `alone`, the same hands.  alone: one history at a time has the stand, and
+        its metadata database goes back.
         """
-        self._source, self._outside, self._alone = source, (*OUTER, *OUTER_OF.get(source, ())), alone
+        of_version = f"{source} {version}"
+        self._source, self._alone = of_version if of_version in OUTER_OF else source, alone
+        self._outside = (*OUTER, *OUTER_OF.get(self._source, ()))
         self._random = random.Random(f"deck {seed}")
         self._inner: list[tuple[str, str]] = []
         self._outer: list[str] = []

@@ -20,6 +20,7 @@ from replicator import faults
 from replicator.errors import TidemarkError
 from replicator.faults import POINTS, Fault, FaultInjected, reach
 from replicator.sources.registry import KINDS
+from tests.crash.plan import FAILED_OVER, REDO_HELD, Deck
 
 ROOT = Path(__file__).resolve().parents[2]
 POINT, OTHER = "capture.journal.before", "capture.journal.after"
@@ -178,3 +179,12 @@ def test_faults_are_read_as_they_are_written() -> None:
 def test_what_cannot_be_meant_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         faults.parse(text)
+
+
+def test_histories_over_a_secondary_have_its_faults_and_others_have_not() -> None:
+    dealt = {}
+    for version in ("", "tracking", "secondary"):
+        deck = Deck(1, "sqlserver", version)
+        dealt[version] = {fault for _ in range(30) for fault in deck.deal().outer}
+    assert dealt["secondary"] - dealt[""] == {FAILED_OVER, REDO_HELD}
+    assert dealt["tracking"] == dealt[""] < dealt["secondary"]
