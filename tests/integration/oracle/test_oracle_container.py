@@ -19,13 +19,13 @@ from typing import Any
 import pytest
 
 from replicator.errors import SourceMisconfigured
-from replicator.model.change import Commit
 from replicator.sources import oracle as plugin
 from replicator.sources.base import CheckResult, CheckStatus, KeyRange, ReadOptions
 from replicator.sources.oracle import KIND
 from testing.servers.oracle.server.embedded import ROOT_SERVICE, SERVICE, EmbeddedOracle
 from tests.contract.oracle import OraclePlace
 from tests.contract.place import REPLICATOR, changes
+from tests.integration.oracle.test_oracle_source import check_an_open_transaction_is_read_whole
 
 pytestmark = pytest.mark.integration
 PASSWORD, GUIDE = "a1", Path(plugin.__file__).with_name("README.md")
@@ -107,17 +107,7 @@ def test_the_account_of_the_guides_live_run_makes_schemas_and_passes_the_check(
 def test_a_transaction_of_the_pluggable_database_that_stays_open_over_ranges_is_read_whole(
     place: OraclePlace, oracle: EmbeddedOracle
 ) -> None:
-    place.run(KEYED)
-    start = place.follow("t")
-    with closing(oracle.connect()) as other, other.cursor() as cursor:
-        cursor.execute(f'INSERT INTO "{place.name}"."t" VALUES (1, \'open\')')
-        place.run("INSERT INTO @.t VALUES (2, 'x')")
-        messages = place.read(start)
-        assert changes(messages, "id") == [("INSERT", 2)]
-        (*_, last) = (m.offset for m in messages if isinstance(m, Commit))
-        cursor.execute(f'INSERT INTO "{place.name}"."t" VALUES (3, \'still\')')
-        other.commit()
-    assert changes(place.read(KIND.parse_offset(last.to_dict())), "id") == [("INSERT", 1), ("INSERT", 3)]
+    check_an_open_transaction_is_read_whole(place, oracle)
 
 
 def test_an_account_that_does_not_see_the_containers_transactions_is_told_the_sql_and_reads_nothing(

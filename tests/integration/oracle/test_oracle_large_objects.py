@@ -23,6 +23,7 @@ from tests.contract.place import REPLICATOR
 pytestmark = pytest.mark.integration
 TABLE = "CREATE TABLE @.t (id int PRIMARY KEY, v varchar(20), c CLOB, b BLOB)"
 UNTOLD = ["c", "b"]
+XML = ("id", "v", "x")
 
 
 @pytest.fixture(params=[OraclePlace, OracleKeptPlace])
@@ -37,15 +38,15 @@ def insert(number: int, text: str, more: str = "") -> str:
     return f"INSERT INTO @.t SELECT {number}, 'v', {text}, HEXTORAW('0{number}'){more} FROM dual"
 
 
-def told(messages: list[LogMessage]) -> list[tuple[Any, ...]]:
-    """(operation, id, v, c, b, names of what is left out)"""
+def told(messages: list[LogMessage], columns: tuple[str, ...] = ("id", "v", "c", "b")) -> list[tuple[Any, ...]]:
+    """(operation, values of the columns, names of what is left out)"""
     found = []
     for message in messages:
         if isinstance(message, ChangeBatch):
             names = message.schema.names
             for row in message.data.to_pylist():
                 left_out = [names[place] for place in row["_unchanged"] or ()]
-                found.append((row["_operation"], *(row[name] for name in ("id", "v", "c", "b")), left_out))
+                found.append((row["_operation"], *(row[name] for name in columns), left_out))
     return found
 
 
@@ -154,18 +155,6 @@ def document(number: int, text: str, v: str = "'v'") -> str:
     return f"INSERT INTO @.x SELECT {number}, {v}, {text} FROM dual"
 
 
-def xml_told(messages: list[LogMessage]) -> list[tuple[Any, ...]]:
-    """(operation, id, v, x, names of what is left out)"""
-    found = []
-    for message in messages:
-        if isinstance(message, ChangeBatch):
-            names = message.schema.names
-            for row in message.data.to_pylist():
-                left_out = [names[place] for place in row["_unchanged"] or ()]
-                found.append((row["_operation"], *(row[name] for name in ("id", "v", "x")), left_out))
-    return found
-
-
 def test_xml_documents_are_those_of_each_commit_however_they_are_stored(documents: OraclePlace) -> None:
     """https://docs.oracle.com/database/121/SUTIL/GUID-4444BC3A-B32D-424F-89B5-E903C903FD11.htm"""
     start = documents.follow("x")
@@ -177,7 +166,7 @@ def test_xml_documents_are_those_of_each_commit_however_they_are_stored(document
     documents.run("UPDATE @.x SET x = NULL WHERE id = 1")
     documents.run("UPDATE @.x SET id = 3 WHERE id = 2")
     documents.run("DELETE FROM @.x WHERE id = 3")
-    found = xml_told(documents.read(start))
+    found = told(documents.read(start), XML)
     assert found[:2] == [("INSERT", 1, 'it\'s a."v"', "<a><b>ä</b></a>", []), ("INSERT", 2, None, None, [])]
     assert found[2] == ("UPDATE", 1, None, "<c/>", ["v"])  # the log says no more than that the document was written
     assert found[3] == ("UPDATE", 1, "w", None, ["x"])
@@ -197,7 +186,7 @@ def test_xml_documents_that_were_taken_back_are_not_told(documents: OraclePlace)
         "UPDATE @.x SET v = 'w' WHERE id = 1",
     )  # fmt: skip
     final = {}
-    for operation, number, v, text, left_out in xml_told(documents.read(start)):
+    for operation, number, v, text, left_out in told(documents.read(start), XML):
         assert operation == "UPDATE"
         final[number] = (final.get(number, ("v", None))[0] if "v" in left_out else v, text)
         assert "x" not in left_out
@@ -211,7 +200,7 @@ def test_a_long_xml_document_comes_whole_from_snapshot_and_log(documents: Oracle
     pieces = " || ".join(f"TO_CLOB('{text[at : at + 2_500]}')" for at in range(0, len(text), 2_500))
     start = documents.follow("x")
     documents.run(document(1, f"XMLTYPE({pieces})"))
-    assert xml_told(documents.read(start)) == [("INSERT", 1, "v", text, [])]
+    assert told(documents.read(start), XML) == [("INSERT", 1, "v", text, [])]
     snapshot = documents.source.snapshot_reader(REPLICATOR, ReadOptions())
     chunk = snapshot.read_chunk(documents.table("x"), KeyRange())
     batches = list(chunk.batches)

@@ -66,14 +66,11 @@ def execute(place: OraclePlace, statement: str) -> None:
         cursor.execute(statement)
 
 
-def test_a_transaction_that_stays_open_is_whole_after_a_restart_in_its_middle(
-    place: OraclePlace, oracle_source: EmbeddedOracle
-) -> None:
-    """https://docs.oracle.com/en/database/oracle/oracle-database/19/sutil/oracle-logminer-utility.html: with
-    COMMITTED_DATA_ONLY, rows before STARTSCN are not there."""
+def check_an_open_transaction_is_read_whole(place: OraclePlace, server: EmbeddedOracle) -> None:
+    """It begins in one range of the log and ends in another, which another reader reads."""
     place.run(KEYED)
     start = place.follow("t")
-    with closing(oracle_source.connect()) as other, other.cursor() as cursor:
+    with closing(server.connect()) as other, other.cursor() as cursor:
         cursor.execute(f'INSERT INTO "{place.name}"."t" VALUES (1, \'open\')')
         place.run("INSERT INTO @.t VALUES (2, 'x')")
         messages = place.read(start)
@@ -82,6 +79,14 @@ def test_a_transaction_that_stays_open_is_whole_after_a_restart_in_its_middle(
         cursor.execute(f'INSERT INTO "{place.name}"."t" VALUES (3, \'still\')')
         other.commit()
     assert changes(place.read(KIND.parse_offset(last.to_dict())), "id") == [("INSERT", 1), ("INSERT", 3)]
+
+
+def test_a_transaction_that_stays_open_is_whole_after_a_restart_in_its_middle(
+    place: OraclePlace, oracle_source: EmbeddedOracle
+) -> None:
+    """https://docs.oracle.com/en/database/oracle/oracle-database/19/sutil/oracle-logminer-utility.html: with
+    COMMITTED_DATA_ONLY, rows before STARTSCN are not there."""
+    check_an_open_transaction_is_read_whole(place, oracle_source)
 
 
 def test_rows_are_read_over_switches_of_the_log(place: OraclePlace) -> None:

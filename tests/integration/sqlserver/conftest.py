@@ -9,9 +9,17 @@ from contextlib import closing
 import pytest
 
 from testing.servers.sqlserver.embedded import EmbeddedSQLServer
+from tests.contract.sqlserver import SqlServerPlace
 from tests.integration.sqlserver.emulated import Database
 
 _NUMBERS = itertools.count(1)
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest) -> Iterator[SqlServerPlace]:
+    opened = SqlServerPlace.opened(request)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture

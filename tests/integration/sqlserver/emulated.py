@@ -7,8 +7,11 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-from replicator.model.change import ChangeBatch, LogMessage, SchemaChange, TableFailed
+from replicator.model.change import ChangeBatch, Commit, LogMessage, SchemaChange, TableFailed
+from replicator.model.offset import Offset
+from replicator.sources.sqlserver.offset import LsnOffset
 from testing.servers.sqlserver.embedded import EmbeddedSQLServer
+from tests.contract.place import Place
 
 PATIENCE_SECONDS = 60.0
 
@@ -31,6 +34,13 @@ def told(messages: list[LogMessage]) -> list[Any]:
             found.append((message.operation, message.reload))
         elif isinstance(message, TableFailed):
             found.append(message.error)
+    return found
+
+
+def last(place: Place, start: Offset) -> LsnOffset:
+    """Where the last commit is."""
+    found = next(one for one in reversed(place.read(start)) if isinstance(one, Commit)).offset
+    assert isinstance(found, LsnOffset)
     return found
 
 

@@ -20,7 +20,7 @@ from replicator.errors import (
     SourceUnreachable,
     TidemarkError,
 )
-from replicator.model.change import Commit, Heartbeat, LogMessage, Notice, Watermark
+from replicator.model.change import Heartbeat, LogMessage, Notice, Watermark
 from replicator.model.identifiers import TableId
 from replicator.sources.base import CheckStatus, ReadOptions
 from replicator.sources.sqlserver.config import SqlServerConfig
@@ -28,7 +28,7 @@ from replicator.sources.sqlserver.connection import connect, tidemark_error
 from testing.servers.sqlserver.availability_group import AvailabilityGroup
 from tests.contract.place import REPLICATOR, changes
 from tests.contract.sqlserver import SecondaryPlace
-from tests.integration.sqlserver.emulated import Database, until
+from tests.integration.sqlserver.emulated import Database, last, until
 
 pytestmark = pytest.mark.integration
 KEYED = "CREATE TABLE @.t (id int PRIMARY KEY, v nvarchar(20))"
@@ -41,11 +41,6 @@ def place(request: pytest.FixtureRequest) -> Iterator[SecondaryPlace]:
     opened.run(KEYED)
     yield opened
     opened.close()
-
-
-def last(place: SecondaryPlace, start: Any) -> Any:
-    """Where the last commit is."""
-    return next(one for one in reversed(place.read(start)) if isinstance(one, Commit)).offset
 
 
 def reopen(place: SecondaryPlace) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,24 +12,16 @@ import pytest
 from replicator.errors import LogCorrupt, TableError
 from replicator.model.change import Commit, Heartbeat, SchemaChange
 from replicator.sources.base import CheckStatus, KeyRange, ReadOptions
-from replicator.sources.sqlserver.offset import LsnOffset
 from replicator.sources.sqlserver.source import open_source
 from testing.servers.sqlserver.embedded import EmbeddedSQLServer
 from tests.contract.place import REPLICATOR, changes
 from tests.contract.sqlserver import SqlServerPlace, captured_database
-from tests.integration.sqlserver.emulated import PATIENCE_SECONDS
+from tests.integration.sqlserver.emulated import PATIENCE_SECONDS, last
 from tests.integration.sqlserver.test_change_tables import instances
 
 pytestmark = pytest.mark.integration
 ENABLE = "EXEC sys.sp_cdc_enable_table @source_schema = N'{}', @source_name = N'{}', @role_name = NULL"
 KEYED = "CREATE TABLE @.t (id int PRIMARY KEY, v nvarchar(20))"
-
-
-@pytest.fixture
-def place(request: pytest.FixtureRequest) -> Iterator[SqlServerPlace]:
-    opened = SqlServerPlace.opened(request)
-    yield opened
-    opened.close()
 
 
 def test_sparse_columns_are_columns_and_a_column_set_is_left_out(place: SqlServerPlace) -> None:
@@ -134,12 +125,10 @@ def test_a_replicator_that_stands_still_too_long_is_threatened_by_the_cleanup(pl
     place.run(KEYED)
     start = place.follow("t")
     place.run("INSERT INTO @.t VALUES (1, N'a')")
-    end = next(one for one in reversed(place.read(start)) if isinstance(one, Commit)).offset
-    assert isinstance(end, LsnOffset)
+    end = last(place, start)
     assert end.commit is not None
 
     def threatened(minutes: float) -> bool:
-        assert isinstance(end, LsnOffset)
         assert end.commit is not None
         at = (datetime.now(UTC) - timedelta(minutes=minutes)).strftime("%Y-%m-%d %H:%M:%S.000")
         held = place.log.held(replace(end, commit=replace(end.commit, ended=at)))  # type: ignore[union-attr]

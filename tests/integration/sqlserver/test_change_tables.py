@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -35,7 +34,7 @@ from replicator.sources.sqlserver.offset import LsnOffset
 from replicator.sources.sqlserver.stream import capture_instances
 from tests.contract.place import REPLICATOR, changes
 from tests.contract.sqlserver import SqlServerPlace, captured_database
-from tests.integration.sqlserver.emulated import told
+from tests.integration.sqlserver.emulated import last, told
 from tests.integration.sqlserver.variants import VARIANTS, insert_variants
 
 pytestmark = pytest.mark.integration
@@ -43,12 +42,10 @@ KEYED = "CREATE TABLE @.t (id int PRIMARY KEY, v nvarchar(20))"
 
 
 @pytest.fixture
-def place(request: pytest.FixtureRequest) -> Iterator[SqlServerPlace]:
-    opened = SqlServerPlace.opened(request)
+def place(place: SqlServerPlace) -> SqlServerPlace:
     for habit in ("seqval_disorder", "unordered"):
-        opened.session.run(f"EXEC sp_emulator @name = 'habit', @value = '{habit}', @on = 1", "emulator")
-    yield opened
-    opened.close()
+        place.session.run(f"EXEC sp_emulator @name = 'habit', @value = '{habit}', @on = 1", "emulator")
+    return place
 
 
 def instances(place: SqlServerPlace, table: str = "t") -> list[str]:
@@ -179,8 +176,7 @@ def test_another_past_of_the_database_is_recognised(place: SqlServerPlace) -> No
     place.run(KEYED)
     start = place.follow("t")
     place.run("INSERT INTO @.t VALUES (1, N'a')")
-    end = next(one for one in reversed(place.read(start)) if isinstance(one, Commit)).offset
-    assert isinstance(end, LsnOffset)
+    end = last(place, start)
     assert end.commit is not None
     stored = end.to_dict()
     stored["commit"]["transaction"] = "0000000000AA"
@@ -193,9 +189,9 @@ def test_a_commit_where_the_log_had_none_when_it_was_read_is_another_past(place:
     place.run(KEYED)
     start = place.follow("t")
     place.run("INSERT INTO @.t VALUES (1, N'a')")
-    first = next(one for one in reversed(place.read(start)) if isinstance(one, Commit)).offset
+    first = last(place, start)
     place.run("INSERT INTO @.t VALUES (2, N'b')")
-    second = next(one for one in reversed(place.read(first)) if isinstance(one, Commit)).offset
+    second = last(place, first)
     assert isinstance(first, LsnOffset)
     assert isinstance(second, LsnOffset)
     place.run("INSERT INTO @.t VALUES (3, N'c')")

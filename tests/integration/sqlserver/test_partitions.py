@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from replicator.errors import TidemarkError
@@ -19,11 +17,9 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def place(request: pytest.FixtureRequest) -> Iterator[SqlServerPlace]:
-    opened = SqlServerPlace.opened(request)
-    opened.run(*(f"CREATE TABLE @.{name} (id int PRIMARY KEY, v nvarchar(20))" for name in ("t", "archive")))
-    yield opened
-    opened.close()
+def place(place: SqlServerPlace) -> SqlServerPlace:
+    place.run(*(f"CREATE TABLE @.{name} (id int PRIMARY KEY, v nvarchar(20))" for name in ("t", "archive")))
+    return place
 
 
 def partitioned(place: SqlServerPlace) -> None:

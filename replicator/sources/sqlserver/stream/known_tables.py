@@ -71,7 +71,7 @@ class KnownTables(ABC, Generic[P]):
         self._begins.clear()
         numbered = self._catalog.numbered()
         yield from self._moved(numbered)
-        for table in self._failed.keys() - set(numbered.values()):
+        for table in sorted(self._failed.keys() - set(numbered.values())):
             del self._failed[table]
             yield dropped(table)
         selected: list[TableId] = [table for table in numbered.values() if table in self._tables]
