@@ -7,12 +7,14 @@ from pathlib import Path
 
 from django.conf import settings
 
+from webapp.embedded.ports import free_port
+
 LOADED = "import sys, django; django.setup(); print(*sorted(m for m in sys.modules if m.startswith('webapp.')))"
 
 
-def started(home: Path, program: str) -> list[str]:
+def started(home: Path, program: str, **others: str) -> list[str]:
     """The words that a new process prints."""
-    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "webapp.settings", "TIDEMARK_HOME": str(home)}
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "webapp.settings", "TIDEMARK_HOME": str(home), **others}
     command = [sys.executable, "-c", program]
     return subprocess.run(
         command, cwd=settings.BASE_DIR, env=environment, check=True, capture_output=True, text=True
@@ -57,3 +59,21 @@ print(early, connection.Database.__name__, psycopg_any.is_psycopg3, psycopg.pq._
 def test_the_metadata_database_is_reached_by_psycopg2_though_psycopg_3_is_there(tmp_path: Path) -> None:
     """Django prefers psycopg 3; the web server's time limits are psycopg2's wait callback."""
     assert started(tmp_path, DRIVER) == ["False", "psycopg2", "False", "binary"]
+
+
+AHEAD = """
+import threading, django
+django.setup()
+from django.db import connections
+from webapp.worker.run.spark import start_ahead
+threading.excepthook = lambda args: print(args.exc_type.__name__)
+start_ahead()
+[one.join() for one in threading.enumerate() if one.name == "jvm"]
+print("ended")
+"""
+
+
+def test_a_worker_that_starts_while_the_metadata_database_is_away_leaves_spark_for_later(tmp_path: Path) -> None:
+    """Seen: a merge worker and the database were restarted at once, and its thread ended in a traceback."""
+    away = f"postgres://nobody@127.0.0.1:{free_port()}/none"
+    assert started(tmp_path, AHEAD, DATABASE_URL=away) == ["ended"]

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from django.conf import settings
+from django.db import DatabaseError, connections
 
 from replicator.errors import TidemarkError
 
@@ -36,7 +37,7 @@ def spark(lake: LakeCatalog, bundles: Callable[[], frozenset[str]] = frozenset) 
 
 def start_ahead() -> None:
     """The JVM starts while this process does something else; whoever needs it waits for it, and is told where it does
-    not start.
+    not start, or the metadata database does not say which jars it needs.
     """
     threading.Thread(target=_start, name="jvm", daemon=True).start()
 
@@ -44,8 +45,11 @@ def start_ahead() -> None:
 def _start() -> None:
     from webapp.destinations.lakes import built_in_lake, bundles  # noqa: PLC0415
 
-    with suppress(TidemarkError):
-        spark(built_in_lake(), bundles).catalog()
+    try:
+        with suppress(TidemarkError, DatabaseError):
+            spark(built_in_lake(), bundles).catalog()
+    finally:
+        connections.close_all()
 
 
 def _pool(lake: LakeCatalog, bundles: frozenset[str]) -> SparkPool:
