@@ -11,7 +11,16 @@ from typing import Any, ClassVar
 import pytest
 
 from replicator.errors import LogPurged, SourceMisconfigured, SourceReplaced, SourceUnreachable
-from replicator.model.change import ChangeBatch, Commit, Ddl, Heartbeat, LogMessage, SchemaChange, TableFailed
+from replicator.model.change import (
+    ChangeBatch,
+    Commit,
+    Ddl,
+    Heartbeat,
+    LogMessage,
+    SchemaChange,
+    TableFailed,
+    UndecodableRows,
+)
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckResult, CheckStatus, ReadOptions
@@ -245,6 +254,41 @@ def test_rows_without_all_columns_stop_their_table_with_the_sql_for_it(minimal: 
     (failed,) = (m for m in _up_to_a_commit(minimal, start) if isinstance(m, TableFailed))
     assert failed.error.remedy.startswith(f'ALTER TABLE "{minimal.name}"."t" ADD SUPPLEMENTAL LOG DATA (ALL) COLUMNS')
     minimal.close()
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_rows_of_a_definition_before_the_one_that_was_told_make_their_table_be_read_again(
+    minimal: OraclePlace, monkeypatch: pytest.MonkeyPatch, *, kept: bool
+) -> None:
+    """CREATE TABLE is described with a column that ALTER TABLE adds after LogMiner has shown the rows between: they
+    lack it, and supplemental logging does not."""
+    describe, place = log_reader.LogMinerReader._describe, minimal
+    start = place.follow("u")
+    late = [f'ALTER TABLE "{place.name}"."u" ADD ("n" int)']
+
+    def with_what_comes_later(reader: log_reader.LogMinerReader, table: TableId) -> Any:
+        if table.name == "u" and late:
+            execute(place, late.pop())
+        return describe(reader, table)
+
+    monkeypatch.setattr(log_reader.LogMinerReader, "_describe", with_what_comes_later)
+    place.run("CREATE TABLE @.u (id int PRIMARY KEY)", "INSERT INTO @.u (id) VALUES (1)", "UPDATE @.u SET id = 2")
+    place.schemas = {}
+    reader = place.source.log_reader("contract", ReadOptions(keep_undecodable=kept))
+    told = list[tuple[Ddl, bool] | list[tuple[Any, ...]]]()
+    for message in reader.read(start, place.tables, place.schemas):
+        assert not isinstance(message, TableFailed | UndecodableRows), message
+        if isinstance(message, SchemaChange):
+            told.append((message.operation, message.reload))
+            if message.statement.startswith("ALTER"):
+                place.run("INSERT INTO @.u (id, n) VALUES (3, 4)")
+        if isinstance(message, ChangeBatch):
+            told.append(changes([message], "id", "n"))
+            break
+    created, added = Ddl.CREATE_TABLE, Ddl.ALTER_TABLE
+    assert told == [(created, False), (added, True), (added, False), [("INSERT", 3, 4)]]
+    reader.close()
+    place.close()
 
 
 def _up_to_a_commit(place: OraclePlace, start: Any) -> Iterator[LogMessage]:

@@ -104,7 +104,7 @@ class TableRows:
 
     def forget(self) -> None:
         """Rows of a table that failed."""
-        self.last_scn = 0  # of the commit of the last one
+        self.first_scn = self.last_scn = 0  # of the commits of the first one and the last one
         self._runs: list[RedoRun] = []
         self._ordinals: list[Places] = []
         self.rows = self.bytes = 0
@@ -112,6 +112,7 @@ class TableRows:
     def add(self, run: RedoRun, ordinals: Places) -> None:
         """Statements that follow those before."""
         run = run.compact()
+        self.first_scn = self.first_scn if self._runs else int(run.scns[0])
         self._runs.append(run)
         self._ordinals.append(ordinals)
         self.rows += len(ordinals)

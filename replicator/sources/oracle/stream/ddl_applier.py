@@ -64,7 +64,7 @@ class DdlEffects:
             registry.skip(table, described)
         elif described is not None and registry.of_object(described.schema.identity) is None:
             # else it is gone again, or another table has its name by now: a later statement will tell
-            registry.known[table] = described.schema
+            registry.learn(table, described.schema)
             self._outlet.emit(Ddl.CREATE_TABLE, table, described.schema, reload=filled, statement=text)
 
     def _drop(self, table: TableId, text: str) -> None:
@@ -114,7 +114,7 @@ class DdlEffects:
         told = statement.added or statement.dropped or statement.renamed
         if described.schema == old and not reload and not told:
             return
-        registry.known[table] = described.schema
+        registry.learn(table, described.schema)
         renamed = {
             before: after
             for before, after in statement.renamed.items()

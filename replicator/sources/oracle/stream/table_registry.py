@@ -66,6 +66,7 @@ class LogTables:
         self.describe, self._now = describe, now
         self.known = dict(schemas)
         self.lost: dict[TableId, int] = {}
+        self._described_at: dict[TableId, int] = {}
         self.gathered: dict[TableId, TableRows] = {}
         self.described: dict[TableId, TableDescription] = {}  # of the gathered ones, under their present names
         self._targets: dict[Names, TableRows | None] = {}
@@ -114,6 +115,18 @@ class LogTables:
         if names not in self._targets:
             self._targets[names] = self._found(TableId(*names))
         return self._targets[names]
+
+    def learn(self, table: TableId, schema: TableSchema) -> None:
+        """From the catalog, which may be ahead of this place of the log."""
+        self.known[table] = schema
+        self._described_at[table] = self._now()
+
+    def older(self, table: TableId, scn: int) -> bool:
+        """Can a row of this SCN be of a definition before the one that the catalog told while this log was read?
+
+        LogMiner may have shown it before the statement that lies between them was made.
+        """
+        return scn <= self._described_at.get(table, -1)
 
     def of_object(self, number: str) -> TableId | None:
         """The table that has this number (`TableSchema.identity`) at this place of the log."""
@@ -173,7 +186,7 @@ class LogTables:
         if other is not None and other != right.table:
             self._without_number(other)
         operation = Ddl.ALTER_TABLE if right.table in self.known else Ddl.CREATE_TABLE
-        self.known[right.table] = right
+        self.learn(right.table, right)
         self._outlet.emit(operation, right.table, right, reload=True)
 
     def _found(self, table: TableId) -> TableRows | None:
@@ -202,7 +215,7 @@ class LogTables:
         if described is None or self.of_object(described.schema.identity) not in {None, table}:
             return None  # another table has its name by now: a later statement will tell
         known = table in self.known
-        self.known[table] = described.schema
+        self.learn(table, described.schema)
         self._outlet.emit(Ddl.ALTER_TABLE if known else Ddl.CREATE_TABLE, table, described.schema, reload=True)
         return self._gathering(table, described)
 
@@ -231,7 +244,7 @@ class LogTables:
             return
         # Else it is gone by now, or has another name: the log will say so, and the load goes on under that.
         if described is not None and not described.schema.is_another(self.known[table]):
-            self.known[table] = described.schema
+            self.learn(table, described.schema)
         self._outlet.emit(Ddl.ALTER_TABLE, table, self.known[table], reload=True)
 
     def changed_since(self, rows: TableRows) -> bool:

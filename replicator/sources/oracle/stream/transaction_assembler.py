@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+from pyarrow import RecordBatch
 
 from replicator.errors import (
     EventUndecodable,
@@ -236,20 +237,21 @@ class TransactionAssembler:
         for table, rows in list(self.registry.gathered.items()):
             if not rows.rows:
                 continue
+            older = self.registry.older(table, rows.first_scn)
             try:
-                batches = [rows.take()]
-                if rows.layout.schema.partial:
-                    described = self.registry.described[table]
-                    batches = self._lobs.filled(batches[0], rows.layout, described, rows.located, self.boundary.scn)
+                batches = self._batches(table, rows)
             except TableError as error:
                 if rows.last_scn <= self.registry.lost.get(table, -1):
                     continue
                 gone = isinstance(error, TableNotRead)  # by whoever reads large objects
                 undecodable = isinstance(error, EventUndecodable | RowImageIncomplete)
-                drifted = (gone or undecodable) and self.registry.changed_since(rows)
+                drifted = (gone or undecodable) and (older or self.registry.changed_since(rows))
                 again += [table] * drifted
                 unread += [table] * (gone and not drifted)
                 failed += [(table, error)] * (not drifted and not gone)
+                continue
+            if rows.undecodable and older:
+                again.append(table)
                 continue
             if rows.undecodable:
                 self.out.append(UndecodableRows(table, tuple(rows.undecodable), self.boundary))
@@ -262,6 +264,13 @@ class TransactionAssembler:
             self.registry.reload(table, self.boundary.scn)
         for table in unread:
             self.registry.read_again(table)
+
+    def _batches(self, table: TableId, rows: TableRows) -> list[RecordBatch]:
+        taken = rows.take()
+        if not rows.layout.schema.partial:
+            return [taken]
+        described = self.registry.described[table]
+        return self._lobs.filled(taken, rows.layout, described, rows.located, self.boundary.scn)
 
     def emit(
         self,
