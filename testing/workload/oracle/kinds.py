@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from testing.workload import kinds
 from testing.workload.rng_literals import Pen, plain, spells
 
-LOBS = ("CLOB", "NCLOB", "BLOB")
+XML = "XMLTYPE"
+LOBS = ("CLOB", "NCLOB", "BLOB", XML)
 CHARACTERS = ("VARCHAR2", "NVARCHAR2", "CHAR", "NCHAR")
 TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP WITH LOCAL TIME ZONE")
 ZONES = ("+00:00", "-03:30", "+14:00", "-12:00", "+05:45")
@@ -70,7 +71,7 @@ class OracleKind(kinds.ValueKind):
 
     def repeated(self, pen: Pen) -> str:
         if self.name in LOBS:
-            return "HEXTORAW('5a')" if self.name == "BLOB" else "N'same'" if self.name == "NCLOB" else "'same'"
+            return {"BLOB": "HEXTORAW('5a')", "NCLOB": "N'same'", XML: "XMLTYPE('<same/>')"}.get(self.name, "'same'")
         return "'same'" if (self.size or 0) > 1000 else self.value(pen)  # noqa: PLR2004
 
 
@@ -130,6 +131,22 @@ def _lob(pen: Pen, kind: OracleKind) -> str:
     return f"{make}(RPAD({words}, 900, {words})) || {make}(RPAD({words}, {pen.randint(1, 900)}, {words}))"
 
 
+def _document(pen: Pen, kind: OracleKind) -> str:
+    """White space between elements is insignificant, within a text it is not."""
+    del kind
+    number = pen.randint(0, 999)
+    text = pen.choice((
+        "<a/>", f"<a> <b>{number}</b> </a>", "<a b=\"it''s\">ñ表 &amp; &lt;</a>", f"<r><n>{number}</n><n> x </n></r>",
+        "<a><b/>\n  <c>two</c>\n</a>", f'<x:a xmlns:x="urn:{number}"><x:b/></x:a>',
+    ))  # fmt: skip
+    if not spells(pen.charset, text):
+        text = "<a/>"
+    if not pen.chance(0.15):
+        return f"{XML}('{text}')"
+    filler = f"TO_CLOB(RPAD('{number}', {pen.randint(900, 3900)}, 'long '))"
+    return f"{XML}(TO_CLOB('<r>{text}<l>') || {filler} || {filler} || TO_CLOB('</l></r>'))"
+
+
 def _long(pen: Pen, kind: OracleKind) -> str:
     del kind
     return plain(f"long {pen.randint(1, 99)}")
@@ -176,7 +193,7 @@ _VALUES: dict[str, Callable[[Pen, OracleKind], str]] = {
     "NUMBER": _number, "FLOAT": _float, "BINARY_FLOAT": _binary, "BINARY_DOUBLE": _binary, "VARCHAR2": _text,
     "NVARCHAR2": _text, "CHAR": _text, "NCHAR": _text, "RAW": _raw, "DATE": _date,
     **dict.fromkeys(TIMES[1:], _moment), "INTERVAL YEAR TO MONTH": _months, "INTERVAL DAY TO SECOND": _seconds,
-    **dict.fromkeys(LOBS, _lob), "LONG": _long,
+    **dict.fromkeys(LOBS, _lob), XML: _document, "LONG": _long,
 }  # fmt: skip
 
 

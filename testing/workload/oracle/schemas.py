@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from testing.workload import kinds, schemas
 from testing.workload.keys import KeyModel
 from testing.workload.oracle.keys import numbered
-from testing.workload.oracle.kinds import OracleKind, any_but_lobs, any_kind
+from testing.workload.oracle.kinds import XML, OracleKind, any_but_lobs, any_kind
 from testing.workload.schemas import ColumnModel, Statements
 
 # A double quote stands in no name (SQL Language Reference, "Database Object Naming Rules").
@@ -108,5 +108,11 @@ class SchemaMaker(schemas.SchemaMaker):
         if pen.chance(0.15):
             columns.append(ColumnModel(self.name("u"), OracleKind("NUMBER", 9, 0), unique=True))
         options = pen.choice(("", "", "", " PCTFREE 20", " NOLOGGING", " ENABLE ROW MOVEMENT"))
+        stored = [
+            f" {XML} COLUMN {quoted(column.name)} STORE AS {pen.choice(('CLOB', 'BINARY XML'))}"
+            for column in columns
+            if column.kind.name == XML
+        ]
+        options = "".join((*stored, options) if "MOVEMENT" in options else (options, *stored))
         name = self.name("k", odd=0.2) if key.columns and pen.chance(0.5) else ""
         return TableModel(self.name("t", odd=0.4), tuple(columns), key, options, key_name=name)

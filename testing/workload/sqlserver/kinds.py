@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from testing.workload import kinds
 from testing.workload.rng_literals import Pen
@@ -18,7 +18,9 @@ INTEGERS = {
 CHARACTERS = ("char", "varchar", "nchar", "nvarchar", "text", "ntext")
 BINARIES = ("binary", "varbinary", "image")
 OLD_LOBS = ("text", "ntext", "image")
-UNORDERED = (*OLD_LOBS, "xml", "geography", "geometry")
+VARIANT = "sql_variant"
+UNORDERED = (*OLD_LOBS, "xml", "geography", "geometry", VARIANT)
+NO_VARIANT = (*OLD_LOBS, "xml", "geography", "geometry", "hierarchyid", VARIANT)
 MAX = -1
 COLLATIONS = (
     "", "", "", "Latin1_General_CS_AS", "Latin1_General_BIN2", "Latin1_General_100_CI_AS_SC_UTF8",
@@ -186,6 +188,14 @@ def _money(low: int) -> Callable[[SqlServerKind, Pen], str]:
     return value
 
 
+def _variant(pen: Pen) -> str:
+    """Each value has a type of its own."""
+    while (kind := any_kind(pen)).name in NO_VARIANT or kind.size == MAX:
+        pass
+    declared = replace(kind, collation="").declared()
+    return f"CAST(CAST({kind.value(pen)} AS {declared}) AS {VARIANT})"
+
+
 _VALUES: dict[str, Callable[[SqlServerKind, Pen], str]] = {
     "bit": lambda _, pen: pen.choice("01"), "decimal": _decimal, "money": _money(-(2**63)),
     "smallmoney": _money(-(2**31)),
@@ -197,6 +207,7 @@ _VALUES: dict[str, Callable[[SqlServerKind, Pen], str]] = {
     "hierarchyid": lambda _, pen: f"CAST('/{pen.randint(0, 15)}/{pen.randint(0, 7)}/' AS hierarchyid)",
     "geography": lambda _, pen: f"geography::Point({pen.randint(-80, 80)}.5, {pen.randint(-170, 170)}.25, 4326)",
     "geometry": lambda _, pen: f"geometry::Point({pen.randint(-80, 80)}, {pen.randint(-170, 170)}.25, 0)",
+    VARIANT: lambda _, pen: _variant(pen),
 }  # fmt: skip
 
 
@@ -206,7 +217,7 @@ def any_kind(pen: Pen) -> SqlServerKind:
     "time", "datetime2", "datetime2", "datetime",
         "smalldatetime", "datetimeoffset", "uniqueidentifier", "xml", "hierarchyid", "geography", "geometry", "char",
         "nchar", "varchar", "varchar", "nvarchar", "nvarchar",
-        "binary", "varbinary", *OLD_LOBS))  # fmt: skip
+        "binary", "varbinary", VARIANT, *OLD_LOBS))  # fmt: skip
     if name == "decimal":
         size = pen.choice((1, 9, 10, 18, 19, 28, 38, pen.randint(1, 38)))
         return SqlServerKind(name, size, pen.choice((0, size, pen.randint(0, size))))
