@@ -291,6 +291,22 @@ def test_rows_of_a_definition_before_the_one_that_was_told_make_their_table_be_r
     place.close()
 
 
+def test_a_table_that_was_refused_and_is_gone_is_told_of_as_dropped(minimal: OraclePlace) -> None:
+    start = minimal.follow("t")
+    minimal.tables = TableSet(databases=frozenset({minimal.name}))
+    minimal.run("CREATE TABLE @.refused (v LONG)")
+    told: list[tuple[TableId, Ddl | None]] = []
+    for message in minimal.messages(start):
+        if isinstance(message, TableFailed):
+            told.append((message.table, None))
+            minimal.run("DROP TABLE @.refused")
+        if isinstance(message, SchemaChange):
+            told.append((message.table, message.operation))
+            break
+    assert told == [(minimal.table("refused"), None), (minimal.table("refused"), Ddl.DROP_TABLE)]
+    minimal.close()
+
+
 def _up_to_a_commit(place: OraclePlace, start: Any) -> Iterator[LogMessage]:
     for message in place.messages(start):
         yield message

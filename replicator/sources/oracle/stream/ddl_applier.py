@@ -68,9 +68,11 @@ class DdlEffects:
             self._outlet.emit(Ddl.CREATE_TABLE, table, described.schema, reload=filled, statement=text)
 
     def _drop(self, table: TableId, text: str) -> None:
+        """One that was refused was told of, too."""
         registry = self._registry
+        failed = registry.failed(table)
         registry.revive(table)
-        if registry.known.pop(table, None) is not None and registry.selects(table):
+        if (registry.known.pop(table, None) is not None or failed) and registry.selects(table):
             self._outlet.emit(Ddl.DROP_TABLE, table, statement=text)
 
     def _arrive(self, table: TableId) -> None:

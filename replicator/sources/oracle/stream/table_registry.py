@@ -83,6 +83,10 @@ class LogTables:
         """True for one that failed, too."""
         return table in self._tables
 
+    def failed(self, table: TableId) -> bool:
+        """It was told as such."""
+        return table in self._failed
+
     def fail(self, table: TableId, error: TableError) -> None:
         """Skip the table from here on (invariant 7)."""
         self._outlet.flush()
