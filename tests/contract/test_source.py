@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -46,6 +47,17 @@ def test_a_server_that_is_set_up_right_passes_and_nothing_is_raised_for_one_that
 
 
 # Discovery
+
+
+def test_threads_that_ask_at_once_how_names_are_compared_have_one_answer(place: Place) -> None:
+    """Readers of a snapshot do, over one connection."""
+    for _ in range(5):
+        source = place.kind.open(place.config)
+        with ThreadPoolExecutor(6) as pool:
+            rules = [asked.result() for asked in [pool.submit(source.names) for _ in range(6)]]
+        source.close()
+        assert {id(rule) for rule in rules} == {id(rules[0])}
+        assert rules[0].name("t") == place.source.names().name("t") == "t"
 
 
 def test_discovery_tells_tables_keys_and_what_is_not_there(place: Place) -> None:

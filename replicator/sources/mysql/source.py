@@ -29,7 +29,7 @@ class MySqlSource(ServerSource[MySqlConfig, Connection]):
         """The connection test; never raises for what it tests."""
         return run_checks(self.config, tables)
 
-    def names(self) -> NameRule:
+    def _asked_names(self) -> NameRule:
         """As the server's lower_case_table_names says."""
         return names_of(self._open())
 

@@ -31,7 +31,7 @@ class OracleSource(ServerSource[OracleConfig, Any]):
         """The connection test; never raises for what it tests."""
         return run_checks(self.config, tables)
 
-    def names(self) -> NameRule:
+    def _asked_names(self) -> NameRule:
         """As the dictionary stores them: in capitals, unless they were quoted."""
         return EXACT_NAMES
 

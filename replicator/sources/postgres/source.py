@@ -28,7 +28,7 @@ class PostgresSource(ServerSource[PostgresConfig, Connection]):
         """The connection test; never raises for what it tests."""
         return run_checks(self.config, tables)
 
-    def names(self) -> NameRule:
+    def _asked_names(self) -> NameRule:
         """As they are; the server is not asked."""
         return EXACT_NAMES
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from typing import Generic, Protocol, TypeVar
 
-from replicator.model.table_set import TableSet
+from replicator.model.table_set import NameRule, TableSet
 from replicator.sources.base import ReadOptions
 
 
@@ -32,6 +33,8 @@ class ServerSource(ABC, Generic[S, C]):
         self.tables = tables
         self.options = ReadOptions()
         self._connection: C | None = None
+        self._name_rule: NameRule | None = None
+        self._naming = threading.Lock()
 
     @abstractmethod
     def _connect(self) -> C:
@@ -44,6 +47,17 @@ class ServerSource(ABC, Generic[S, C]):
     @abstractmethod
     def _cancel(self, connection: C | None) -> None:
         """End at the server what it is busy with."""
+
+    @abstractmethod
+    def _asked_names(self) -> NameRule:
+        """How the server compares names."""
+
+    def names(self) -> NameRule:
+        """As the port says; asked once, whichever threads want to know: the connection is one's at a time."""
+        with self._naming:
+            if self._name_rule is None:
+                self._name_rule = self._asked_names()
+            return self._name_rule
 
     def cancel(self) -> None:
         """What the shared connection is busy with."""

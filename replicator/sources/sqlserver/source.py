@@ -30,7 +30,7 @@ class SqlServerSource(ServerSource[SqlServerConfig, Connection]):
         """The connection test; never raises for what it tests."""
         return run_checks(self.config, tables)
 
-    def names(self) -> NameRule:
+    def _asked_names(self) -> NameRule:
         """As the database's collation says."""
         return names_of(self._open())
 

@@ -54,7 +54,7 @@ class SqliteSource(ServerSource[SqliteConfig, sqlite3.Connection]):
         """The connection test."""
         return run_checks(self.config, tables)
 
-    def names(self) -> NameRule:
+    def _asked_names(self) -> NameRule:
         """As they are written: SQLite would take others for the same, and the toy does not."""
         return EXACT_NAMES
 
