@@ -293,9 +293,16 @@ CREATE CAST (ss.uniqueidentifier AS ss.varbinary) WITH FUNCTION ss.to_varbinary(
 CREATE FUNCTION ss.reversed(given bytea) RETURNS bytea IMMUTABLE STRICT LANGUAGE sql
 RETURN (SELECT decode(string_agg(lpad(to_hex(get_byte(given, i)), 2, '0'), '' ORDER BY i DESC), 'hex')
     FROM generate_series(0, octet_length(given) - 1) AS i);
-CREATE FUNCTION ss.utf16(given text) RETURNS bytea IMMUTABLE STRICT LANGUAGE sql
+CREATE FUNCTION ss.utf16_of_any(given text) RETURNS bytea IMMUTABLE STRICT LANGUAGE sql
 RETURN coalesce((SELECT string_agg(CASE WHEN ascii(c) < 65536 THEN ss.reversed(int2send((ascii(c) - CASE
     WHEN ascii(c) > 32767 THEN 65536 ELSE 0 END)::int2))
     ELSE ss.reversed(int2send((55296 + (ascii(c) - 65536) / 1024 - 65536)::int2)) || ss.reversed(int2send((56320 +
         (ascii(c) - 65536) % 1024 - 65536)::int2)) END, '' ORDER BY n)
     FROM regexp_split_to_table(given, '') WITH ORDINALITY AS t (c, n) WHERE c <> ''), '');
+CREATE FUNCTION ss.utf16(given text) RETURNS bytea IMMUTABLE STRICT LANGUAGE plpgsql AS $$
+BEGIN
+    IF octet_length(given) = length(given) THEN
+        RETURN decode(regexp_replace(encode(convert_to(given, 'UTF8'), 'hex'), '(..)', '\100', 'g'), 'hex');
+    END IF;
+    RETURN ss.utf16_of_any(given);
+END $$;

@@ -5,9 +5,20 @@ CREATE FUNCTION ss.variant(head bytea, given bytea) RETURNS ss.sql_variant IMMUT
 RETURN (head || given)::ss.sql_variant;
 CREATE FUNCTION ss.little(given int8, size int) RETURNS bytea IMMUTABLE STRICT LANGUAGE sql
 RETURN substr(ss.reversed(int8send(given)), 1, size);
-CREATE FUNCTION ss.number_of(given bytea) RETURNS numeric IMMUTABLE STRICT LANGUAGE sql
-RETURN trunc(coalesce((SELECT sum(get_byte(given, i) * power(256::numeric, i)) FROM generate_series(0,
-    octet_length(given) - 1) AS i), 0));
+CREATE FUNCTION ss.number_of(given bytea) RETURNS numeric IMMUTABLE STRICT LANGUAGE plpgsql AS $$
+DECLARE made numeric := 0; few int8 := 0;
+BEGIN
+    IF octet_length(given) < 8 THEN
+        FOR i IN REVERSE octet_length(given) - 1 .. 0 LOOP
+            few := few * 256 + get_byte(given, i);
+        END LOOP;
+        RETURN few;
+    END IF;
+    FOR i IN REVERSE octet_length(given) - 1 .. 0 LOOP
+        made := made * 256 + get_byte(given, i);
+    END LOOP;
+    RETURN made;
+END $$;
 CREATE FUNCTION ss.signed_of(given bytea) RETURNS numeric IMMUTABLE STRICT LANGUAGE sql
 RETURN trunc(ss.number_of(given) - CASE WHEN get_byte(given, octet_length(given) - 1) > 127 THEN power(256::numeric,
     octet_length(given)) ELSE 0 END);
@@ -100,8 +111,11 @@ BEGIN
         * power(2::float8, greatest(exponent, 1) - bias - fraction);
 END $$;
 CREATE FUNCTION ss.text_of_utf16(given bytea) RETURNS text IMMUTABLE STRICT LANGUAGE plpgsql AS $$
-DECLARE made text := ''; unit int; high int := 0;
+DECLARE made text := ''; unit int; high int := 0; digits text := encode(given, 'hex');
 BEGIN
+    IF digits ~ '^([0-7].00)*$' THEN
+        RETURN convert_from(decode(regexp_replace(digits, '(..)00', '\1', 'g'), 'hex'), 'UTF8');
+    END IF;
     FOR i IN 0 .. octet_length(given) / 2 - 1 LOOP
         unit := get_byte(given, i * 2) + get_byte(given, i * 2 + 1) * 256;
         IF unit BETWEEN 55296 AND 56319 THEN
