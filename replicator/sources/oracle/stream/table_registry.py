@@ -239,8 +239,8 @@ class LogTables:
             message = f"LogMiner cannot show a change of {table}, and no statement in the log explains why."
             self.fail(table, EventUndecodable(message, table=str(table)))
             return
-        self.lost[table] = self._now()
         described = self.describe(table)
+        self.lost[table] = self._now()  # behind the answer: a row between the two may be of a definition before it
         self._outlet.flush()
         self.forget(table)
         if isinstance(described, TableError):
