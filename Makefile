@@ -81,7 +81,7 @@ up: env jars kernels classes
 
 # WORKERS pytest processes side by side, each with servers of its own.
 test: env jars kernels classes chromium
-	$(PY) -m pytest -ra -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(PY) -m pytest -ra --durations 60 -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # The pages only, in a browser: widths, colours, keyboard, axe-core.  make test-browser ARGS="-k fleet"
 test-browser: env jars kernels classes chromium
