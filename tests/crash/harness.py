@@ -123,6 +123,7 @@ class Sparks:
         self._process: subprocess.Popen[str] | None = None
         self._said: dict[str, Any] | None = None
         self._lives = 0
+        self._starting: threading.Thread | None = None
 
     def gateway(self) -> dict[str, Any]:
         """For an order; waits while it starts.
@@ -154,7 +155,8 @@ class Sparks:
             said, self._said, self._lives = self._said, None, 0
         with suppress(ProcessLookupError):
             os.kill(said["pid"], signal.SIGKILL)
-        threading.Thread(target=self.start, daemon=True).start()
+        self._starting = threading.Thread(target=self.start, daemon=True)
+        self._starting.start()
 
     def start(self) -> None:
         """Blocks until it answers."""
@@ -174,6 +176,8 @@ class Sparks:
         raise AssertionError("Spark did not start: see spark.log")
 
     def close(self) -> None:
+        if self._starting is not None:
+            self._starting.join(START_SECONDS)
         self._end()
         self._log.close()
 
