@@ -159,7 +159,7 @@ class Connection:
             batch = self._batch(wanted, where)
             if batch.num_rows or first:
                 yield batch
-            if batch.num_rows < wanted:
+            if not batch.num_rows:  # a short batch need not be the last one
                 return
             by_time = wanted * HELD_SECONDS / (time.monotonic() - started + 1e-6)
             wanted, first = max(1, min(rows, size * batch.num_rows // (batch.nbytes + 1), int(by_time))), False
