@@ -250,10 +250,10 @@ class TransactionAssembler:
                 unread += [table] * (gone and not drifted)
                 failed += [(table, error)] * (not drifted and not gone)
                 continue
-            if rows.undecodable and older:
-                again.append(table)
-                continue
             if rows.undecodable:
+                if older:
+                    again.append(table)
+                    continue
                 self.out.append(UndecodableRows(table, tuple(rows.undecodable), self.boundary))
             for place, data in enumerate(batches):
                 if data.num_rows:
