@@ -6,12 +6,15 @@ import time
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from replicator.errors import LogCorrupt, TableError
 from replicator.model.change import Commit, Heartbeat, SchemaChange
 from replicator.sources.base import CheckStatus, KeyRange, ReadOptions
+from replicator.sources.sqlserver.catalog.catalog import SqlServerCatalog
+from replicator.sources.sqlserver.catalog.table_description import TableDescription
 from replicator.sources.sqlserver.source import open_source
 from testing.servers.sqlserver.embedded import EmbeddedSQLServer
 from tests.contract.place import REPLICATOR, changes
@@ -43,6 +46,26 @@ def test_sparse_columns_are_columns_and_a_column_set_is_left_out(place: SqlServe
     read = [tuple(row.values()) for batch in chunk.batches for row in batch.to_pylist()]
     reader.close()
     assert [row[1:] for row in changes(place.read(start), "id", "a", "b")] == read == [(1, 7, None), (2, None, "x")]
+
+
+def test_a_definition_that_changes_while_it_is_read_is_read_again(
+    place: SqlServerPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns, keys and capture instances are asked for in statements of their own."""
+    place.run(KEYED)
+    place.follow("t")
+    table, between = place.table("t"), ["ALTER TABLE @.t ADD w int"]
+    asked = SqlServerCatalog._keys
+
+    def with_a_statement_before(catalog: SqlServerCatalog, ids: str) -> Any:
+        if between:
+            place.run(between.pop())
+        return asked(catalog, ids)
+
+    monkeypatch.setattr(SqlServerCatalog, "_keys", with_a_statement_before)
+    (found,) = place.source.catalog().details([table]).values()
+    assert isinstance(found, TableDescription)
+    assert [one.name for one in found.columns] == ["id", "v", "w"]
 
 
 def test_masked_columns_need_unmask(place: SqlServerPlace) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.integration.sqlserver.emulated import Database
@@ -211,3 +213,18 @@ def test_a_database_without_it_says_how_to_report_on_it(database: Database) -> N
     database.capture("t")
     database.run("INSERT INTO t VALUES (1)")
     assert database.changes("dbo_t", "id", 1) == [(INSERTED, 1)]
+
+
+def test_an_instance_that_was_not_made_leaves_its_session_without_transaction(
+    database: Database, session: Callable[..., Database]
+) -> None:
+    """sys.sp_cdc_enable_table is one transaction, of its own where there is none."""
+    database.run("CREATE TABLE t (id int PRIMARY KEY, a int)", "INSERT INTO t VALUES (1, 1)")
+    other = session()
+    other.run("BEGIN TRAN; UPDATE t SET a = 2")
+    database.run("SET LOCK_TIMEOUT 100")
+    assert "Lock request time out" in database.refused(ENABLE)
+    assert database.run("SELECT COUNT(*) FROM cdc.change_tables") == [(0,)]
+    other.run("ROLLBACK")
+    database.run(ENABLE)
+    assert other.run("SELECT COUNT(*) FROM cdc.captured_columns") == [(2,)]

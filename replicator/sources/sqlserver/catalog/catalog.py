@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -36,6 +37,9 @@ _HISTORY, _COLUMNSTORE = 1, 5  # sys.tables.temporal_type, sys.indexes.type
 _COMPUTED = "a computed column, of which the log has no values"
 _COLUMN_SET = "a column set, which the log does not have; its columns are there one by one"
 Row = tuple[Any, ...]
+# By the table's object_id: its columns, its keys' columns by index, its capture instances.
+Parts = tuple[dict[int, list[ColumnDefinition]], dict[int, dict[int, list[int]]], dict[int, list[CaptureInstance]]]
+LOGGER = logging.getLogger("tidemark.sources.sqlserver")
 
 
 class SqlServerCatalog:
@@ -150,8 +154,7 @@ class SqlServerCatalog:
 
     def _described(self, tables: Mapping[int, TableId]) -> dict[TableId, Described]:
         ids = sql.listed(tables)
-        columns, keys = self._columns(ids), self._keys(ids)
-        instances = self.instances(f"t.source_object_id IN ({ids})")
+        columns, keys, instances = self._parts(ids)
         since = {int(row[0]): row[1:] for row in self._rows(sql.TRACKED)} if self._tracking else {}
         found: dict[TableId, Described] = {}
         for row in self._rows(sql.FACTS.format(ids=ids)):
@@ -181,6 +184,24 @@ class SqlServerCatalog:
             except TableError as error:
                 found[table] = error
         return found
+
+    def _parts(self, ids: str) -> Parts:
+        """Columns, keys and capture instances.
+
+        Each is asked for in a statement of its own, and a definition may change between two of them: where instances
+        and columns do not fit, asked again until an answer comes twice.
+        """
+        given = self._asked(ids)
+        while not _fit_together(given):
+            before, given = given, self._asked(ids)
+            if given == before:
+                break
+            LOGGER.warning("%s: definitions changed while they were read: %s, then %s", self._connection.where, before,
+                           given)  # fmt: skip
+        return given
+
+    def _asked(self, ids: str) -> Parts:
+        return self._columns(ids), self._keys(ids), self.instances(f"t.source_object_id IN ({ids})")
 
     def _check_masks(self, table: TableId, definitions: Sequence[ColumnDefinition]) -> None:
         """A SELECT would give masked values, and the log true ones."""
@@ -245,6 +266,13 @@ def _fit_keys(
         if all(number in usable and not usable[number].nullable for number in columns)
         and (index == 0 or all(usable[number].base != VARIANT for number in columns))
     )
+
+
+def _fit_together(parts: Parts) -> bool:
+    """Has the newest instance of each table the columns that the table has?  Statements since it was made apart."""
+    columns, _, instances = parts
+    present = {table: {(one.number, one.name) for one in some if not one.absent} for table, some in columns.items()}
+    return all(set(some[-1].columns) == present.get(table, set()) for table, some in instances.items())
 
 
 def _tracking_notes(definitions: Sequence[ColumnDefinition], keys: Mapping[int, list[int]]) -> tuple[str, ...]:

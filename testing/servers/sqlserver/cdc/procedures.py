@@ -175,11 +175,11 @@ def _make(session: Session, table: TableName, instance: str, arguments: Argument
 def locked(session: Session, table: TableName) -> Iterator[None]:
     """Nobody writes the table, until the session's transaction ends: one of its own, where it has none."""
     connection, own = session.connection, not session.state.depth
-    connection.execute(f"{'BEGIN; ' if own else ''}LOCK TABLE {table.sql} IN SHARE ROW EXCLUSIVE MODE")
     try:
+        connection.execute(f"{'BEGIN; ' if own else ''}LOCK TABLE {table.sql} IN SHARE ROW EXCLUSIVE MODE")
         yield
-    except Refusal:
-        if own:
+    except BaseException:  # a cancel, too
+        if own and connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
     if own:
