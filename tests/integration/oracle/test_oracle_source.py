@@ -291,6 +291,82 @@ def test_rows_of_a_definition_before_the_one_that_was_told_make_their_table_be_r
     place.close()
 
 
+def _rename(place: OraclePlace, before: str, after: str) -> str:
+    return f'ALTER TABLE "{place.name}"."{before}" RENAME TO "{after}"'
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_rows_whose_name_has_gone_since_logminer_gave_it_make_their_table_be_read_again(
+    minimal: OraclePlace, monkeypatch: pytest.MonkeyPatch, *, swapped: bool
+) -> None:
+    """The online catalog names rows when they are mined; they are described a moment later.  Their object number says
+    whose they are."""
+    describe, place = log_reader.LogMinerReader._describe, minimal
+    place.run("CREATE TABLE @.u (id int PRIMARY KEY, v VARCHAR2(9))", "CREATE TABLE @.w (id int PRIMARY KEY)")
+    start = place.follow("t", "u")
+
+    late = [_rename(place, "t", "x")] + [_rename(place, "u", "t"), _rename(place, "x", "u")] * swapped
+
+    def with_what_comes_later(reader: log_reader.LogMinerReader, table: TableId) -> Any:
+        while late:
+            place.run(late.pop(0))
+        return describe(reader, table)
+
+    monkeypatch.setattr(log_reader.LogMinerReader, "_describe", with_what_comes_later)
+    place.tables = TableSet(databases=frozenset({place.name}))
+    place.run("INSERT INTO @.t VALUES (1, 'x')", "INSERT INTO @.u VALUES (2, 'y')")
+    told, rows, again = [], [], set[str]()
+    for message in place.messages(start):
+        if isinstance(message, ChangeBatch):
+            rows += [(message.table.name, *row) for row in changes([message], "id")]
+        if isinstance(message, SchemaChange):
+            again |= {message.table.name} if message.reload else set()
+            if message.new_table is not None:
+                told.append((message.table.name, message.new_table.name))
+                again |= {message.new_table.name} if message.table.name in again else set()
+        if len(told) == 1 + 2 * swapped and isinstance(message, Commit):
+            break
+    assert told == [("t", "x")] + [("u", "t"), ("x", "u")] * swapped
+    assert rows == [] if swapped else [("u", "INSERT", 2)]
+    assert again >= ({"t", "u"} if swapped else {"x"})
+    minimal.close()
+
+
+def test_rows_of_an_earlier_definition_are_so_after_a_rename_too(
+    minimal: OraclePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is described under its first name, which it has again; LogMiner shows rows between the two renames."""
+    describe, place = log_reader.LogMinerReader._describe, minimal
+    start = place.follow("u")
+
+    late = [_rename(place, "w", "u"), 'ALTER TABLE @.w ADD ("n" int)']
+
+    def with_what_comes_later(reader: log_reader.LogMinerReader, table: TableId) -> Any:
+        while table.name == "u" and late:
+            place.run(late.pop())
+        return describe(reader, table)
+
+    monkeypatch.setattr(log_reader.LogMinerReader, "_describe", with_what_comes_later)
+    place.tables = TableSet(tables=frozenset({place.table("u"), place.table("w")}))
+    place.run("CREATE TABLE @.u (id int PRIMARY KEY)", _rename(place, "u", "w"), "INSERT INTO @.w (id) VALUES (1)")
+    place.schemas = {}
+    told = list[tuple[Ddl, str, bool] | list[tuple[Any, ...]]]()
+    for message in place.messages(start):
+        assert not isinstance(message, TableFailed | UndecodableRows), message
+        if isinstance(message, SchemaChange):
+            told.append((message.operation, message.table.name, message.reload))
+            if told[-1][:2] == (Ddl.RENAME_TABLE, "w"):
+                place.run("INSERT INTO @.u (id, n) VALUES (3, 4)")
+        if isinstance(message, ChangeBatch):
+            told.append(changes([message], "id", "n"))
+            break
+    assert told == [
+        (Ddl.CREATE_TABLE, "u", False), (Ddl.RENAME_TABLE, "u", False), (Ddl.ALTER_TABLE, "w", True),
+        (Ddl.RENAME_TABLE, "w", False), [("INSERT", 3, 4)],
+    ]  # fmt: skip
+    place.close()
+
+
 def test_a_table_that_was_refused_and_is_gone_is_told_of_as_dropped(minimal: OraclePlace) -> None:
     start = minimal.follow("t")
     minimal.tables = TableSet(databases=frozenset({minimal.name}))
@@ -335,7 +411,7 @@ def test_a_table_that_took_anothers_name_before_the_start_is_followed(minimal: O
     place.run("CREATE TABLE @.a (id int PRIMARY KEY)", "CREATE TABLE @.b (id int PRIMARY KEY)")
     start = place.follow("a", "b")
     for before, after in (("a", "c"), ("b", "a")):
-        execute(place, f'ALTER TABLE "{place.name}"."{before}" RENAME TO "{after}"')
+        execute(place, _rename(place, before, after))
     place.tables = TableSet(tables=place.tables.tables, databases=frozenset({place.name}))
     right, known = ({t: s.identity for t, s in place.described(*names).items()} for names in (("a", "c", "t"), ("a",)))
     reader, reloaded = place.source.log_reader("contract", ReadOptions()), set()
@@ -365,7 +441,7 @@ def test_tables_that_were_described_after_they_swapped_names_are_told_apart_by_r
     start = place.follow("t", "s", "u", "w")
     for one, other in swaps:
         for before, after in ((one, "x"), (other, one), ("x", other)):
-            execute(place, f'ALTER TABLE "{place.name}"."{before}" RENAME TO "{after}"')
+            execute(place, _rename(place, before, after))
     place.tables = TableSet(tables=place.tables.tables, databases=frozenset({place.name}))
     place.schemas = right = place.described("t", "s", "u", "w")
     reader = place.source.log_reader("contract", ReadOptions())

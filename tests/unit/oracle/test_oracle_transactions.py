@@ -21,7 +21,7 @@ def frame(*rows: Row) -> RedoFrame:
     bounds, count = np.cumsum([0, *map(len, texts)]), len(rows)
     columns = [np.array(one) for one in zip(*rows, strict=True)]
     return RedoFrame(
-        NAMES, np.frombuffer(b"".join(texts), np.uint8), bounds[:-1], bounds[1:], columns[0],
+        NAMES, ["", "1"], np.frombuffer(b"".join(texts), np.uint8), bounds[:-1], bounds[1:], columns[0],
         np.zeros(count, np.int64), columns[0] * 1_000, columns[1], columns[2],
         np.array([int(operation <= 3 or operation in LOBS) for _, _, operation, _, _ in rows]),
         np.array([row for *_, row, _ in rows], "S18"), columns[4].astype(bool), np.zeros(count, bool),

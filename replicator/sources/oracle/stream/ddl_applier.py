@@ -7,8 +7,6 @@ table is read again.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from replicator.errors import TableError
 from replicator.model.change import Ddl
 from replicator.model.identifiers import TableId
@@ -91,11 +89,9 @@ class DdlEffects:
             return
         if new in registry.known:
             self._drop(new, "")
-        del registry.known[old]
         registry.revive(new)
         registry.lost.pop(old, None)
-        registry.known[new] = replace(schema, table=new)
-        self._outlet.emit(Ddl.RENAME_TABLE, old, registry.known[new], new=new, statement=text)
+        self._outlet.emit(Ddl.RENAME_TABLE, old, registry.renamed(old, new), new=new, statement=text)
         described = registry.describe(new)
         if isinstance(described, TableError):
             registry.skip(new, described)

@@ -44,7 +44,8 @@ class _Transaction:
         lobs = np.isin(part.operations, LOBS)
         if lobs.any():
             for name in part.names_of(lobs):
-                row = int(np.flatnonzero(lobs & (part.tables == part.names.index(name)))[0])
+                places = [place for place, one in enumerate(part.names) if one == name]
+                row = int(np.flatnonzero(lobs & np.isin(part.tables, places))[0])
                 self.touched.setdefault(name, part.at(slice(row, row + 1)).compact())
             part = part.located()
         self.changed |= part.names_of(np.ones(len(part.begins), np.bool_))

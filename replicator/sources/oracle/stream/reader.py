@@ -40,7 +40,7 @@ from replicator.sources.oracle.stream.log_files import LogRange
 from replicator.sources.oracle.stream.mining_session import MiningSession
 from replicator.sources.oracle.stream.open_transactions import CommittedTransactions, OpenTransactions
 from replicator.sources.oracle.stream.redo_frame import RedoFrame
-from replicator.sources.oracle.stream.table_registry import agree
+from replicator.sources.oracle.stream.table_registry import Present, agree
 from replicator.sources.oracle.stream.transaction_assembler import TransactionAssembler
 from replicator.sources.oracle.watermark import WatermarkTable
 from replicator.sources.shared.date_policy import date_policy
@@ -86,7 +86,7 @@ class LogMinerReader(LogReader):
         self._control = connect(self._config)
         start = self._recognised(start)
         assembler = self._assembler = TransactionAssembler(
-            tables, schemas, self._options, start, self._marks, self._describe, self._now,
+            tables, schemas, self._options, start, self._marks, Present(self._describe, self._named, self._now),
             LargeObjects(self._selected, self._options.batch_bytes),
         )  # fmt: skip
         assembler.registry.part_identities()
@@ -253,6 +253,10 @@ class LogMinerReader(LogReader):
             close(self._control)
             self._control = connect(self._config)
         return None
+
+    def _named(self, number: str) -> TableId | None:
+        assert self._control is not None
+        return self._catalog(self._control).table_of_object(int(number))
 
     def confirm(self, durable: Offset) -> None:
         """Oracle keeps its log by its own rules, whoever has read it: there is nothing to tell it."""

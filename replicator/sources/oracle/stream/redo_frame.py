@@ -18,7 +18,7 @@ from replicator.sources.oracle.rows.redo_rows import LOCATED
 
 COLUMNS = (
     "m.scn, m.commit_scn, m.commit_timestamp, m.timestamp, m.xid, m.operation_code, m.seg_owner, m.table_name,"
-    " m.row_id, m.rollback, m.csf, m.status, m.sql_redo"
+    " m.row_id, m.rollback, m.csf, m.status, m.sql_redo, m.data_obj#"
 )
 DDL, START, COMMIT, MISSING, ROLLBACK, UNSUPPORTED = 5, 6, 7, 34, 36, 255  # OPERATION_CODE
 DOCUMENT = 68  # XML DOC BEGIN
@@ -45,12 +45,14 @@ class RedoFrame(NamedTuple):
     """Rows in the order in which LogMiner gave them.
 
     scns, commit_scns; times: microseconds since 1970 by the server's clock, of the commit where it is known;
-    xids: 8 bytes as a number; operations: OPERATION_CODE; tables: places in `names` (owner, table); row_ids: of 18
-    bytes; undone: ROLLBACK is 1; invalid: STATUS is not 0; touched: its transaction writes large objects of the table;
+    xids: 8 bytes as a number; operations: OPERATION_CODE; tables: places in `names` (owner, table), as the catalog had
+    them when LogMiner came by, and in `objects`, the tables' object numbers (DATA_OBJ#); row_ids: of 18 bytes; undone:
+    ROLLBACK is 1; invalid: STATUS is not 0; touched: its transaction writes large objects of the table;
     data[begins[i]:ends[i]]: SQL_REDO, of a large object's locator from its FROM on.
     """
 
     names: list[Names]
+    objects: list[str]
     data: Bytes
     begins: Places
     ends: Places
@@ -70,7 +72,7 @@ class RedoFrame(NamedTuple):
 
     def at(self, rows: Any) -> RedoFrame:
         """Some of the rows: a slice, places or a mask."""
-        return RedoFrame(self.names, self.data, *(one[rows] for one in self[2:]))
+        return RedoFrame(self.names, self.objects, self.data, *(one[rows] for one in self[3:]))
 
     def compact(self) -> RedoFrame:
         """With no more bytes than those of its statements."""
@@ -181,13 +183,15 @@ def _frame(table: pa.Table) -> RedoFrame:
     scns, commits = (_numbers(columns[place]) for place in (0, 1))
     times = pc.coalesce(*(columns[place].cast(pa.timestamp("us")) for place in (2, 3)))
     owners, names = (columns[place].cast(pa.string()).fill_null("") for place in (6, 7))
-    listed = pc.binary_join_element_wise(owners, names, _BETWEEN).dictionary_encode()
-    owned = [tuple(one.split(_BETWEEN, 1)) for one in listed.dictionary.to_pylist()]
+    objects = columns[13].cast(pa.int64()).cast(pa.string()).fill_null("")
+    listed = pc.binary_join_element_wise(owners, names, objects, _BETWEEN).dictionary_encode()
+    places = [one.split(_BETWEEN) for one in listed.dictionary.to_pylist()]
     sql = columns[12].cast(pa.large_string()).fill_null("")
     bounds = np.frombuffer(sql.buffers()[1], np.int64)[sql.offset : sql.offset + len(sql) + 1]
     data = sql.buffers()[2]
     return RedoFrame(
-        owned,
+        [(owner, name) for owner, name, _ in places],
+        [number for *_, number in places],
         np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8),
         bounds[:-1].copy(),
         bounds[1:].copy(),

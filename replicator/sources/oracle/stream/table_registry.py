@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from replicator.errors import EventUndecodable, TableError
 from replicator.model.change import Ddl, TableFailed
@@ -14,12 +14,19 @@ from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.oracle.catalog.table_description import TableDescription
+from replicator.sources.oracle.ddl.parser import is_recycled
 from replicator.sources.oracle.offset import ScnOffset
 from replicator.sources.oracle.rows.redo_rows import TableLayout, TableRows
 from replicator.sources.oracle.stream.redo_frame import Names
 from replicator.sources.shared.date_policy import date_policy
 
-Describe = Callable[[TableId], TableDescription | TableError | None]
+
+class Present(NamedTuple):
+    """What the server says now.  describe: a table; named: a table's name, by its object number; scn: its SCN."""
+
+    describe: Callable[[TableId], TableDescription | TableError | None]
+    named: Callable[[str], TableId | None]
+    scn: Callable[[], int]
 
 
 class Outlet(Protocol):
@@ -55,21 +62,20 @@ class LogTables:
     known: schemas that hold at this place of the log.
     lost: tables of which rows could not be read, because their definition is another by now, and the SCN at which that
     was seen: they are read again, with all that the log has up to the statement that changed it, which lies before.
-    now: the server's SCN.
     """
 
     def __init__(
         self, outlet: Outlet, tables: TableSet, schemas: Mapping[TableId, TableSchema], options: ReadOptions,
-        describe: Describe, now: Callable[[], int],
+        present: Present,
     ) -> None:  # fmt: skip
         self._outlet, self._tables, self._options = outlet, tables, options
-        self.describe, self._now = describe, now
+        self.describe, self._named, self._now = present
         self.known = dict(schemas)
         self.lost: dict[TableId, int] = {}
         self._described_at: dict[TableId, int] = {}
         self.gathered: dict[TableId, TableRows] = {}
         self.described: dict[TableId, TableDescription] = {}  # of the gathered ones, under their present names
-        self._targets: dict[Names, TableRows | None] = {}
+        self._targets: dict[tuple[Names, str], TableRows | None] = {}
         self._holders: dict[Names, TableId | None] = {}
         self._failed: set[TableId] = set()
         # what was known, what the catalog had instead, and an SCN at which it still had
@@ -114,16 +120,22 @@ class LogTables:
         self._targets.clear()
         self._holders.clear()
 
-    def target(self, names: Names) -> TableRows | None:
-        """Where statements about a table of this name are gathered; None: it is not wanted."""
-        if names not in self._targets:
-            self._targets[names] = self._found(TableId(*names))
-        return self._targets[names]
+    def target(self, names: Names, number: str) -> TableRows | None:
+        """Where rows of this name and object number are gathered; None: they are not wanted."""
+        if (names, number) not in self._targets:
+            self._targets[names, number] = self._found(TableId(*names), number)
+        return self._targets[names, number]
 
     def learn(self, table: TableId, schema: TableSchema) -> None:
         """From the catalog, which may be ahead of this place of the log."""
         self.known[table] = schema
         self._described_at[table] = self._now()
+
+    def renamed(self, old: TableId, new: TableId) -> TableSchema:
+        """Known by its new name from here on; its schema."""
+        schema = self.known[new] = replace(self.known.pop(old), table=new)
+        self._described_at[new] = self._described_at.pop(old, -1)
+        return schema
 
     def older(self, table: TableId, scn: int) -> bool:
         """Can a row of this SCN be of a definition before the one that the catalog told while this log was read?
@@ -134,7 +146,7 @@ class LogTables:
 
     def of_object(self, number: str) -> TableId | None:
         """The table that has this number (`TableSchema.identity`) at this place of the log."""
-        return next((table for table, schema in self.known.items() if schema.identity == number), None)
+        return next((table for table, schema in self.known.items() if number and schema.identity == number), None)
 
     def holder(self, names: Names) -> TableId | None:
         """The table that rows under this name belong to at this place of the log, as far as the catalog knows."""
@@ -193,23 +205,45 @@ class LogTables:
         self.learn(right.table, right)
         self._outlet.emit(operation, right.table, right, reload=True)
 
-    def _found(self, table: TableId) -> TableRows | None:
-        """The online catalog names a table as it is called now: at this place of the log it may have another name, or
-        another table this one.
+    def _found(self, table: TableId, number: str) -> TableRows | None:
+        """The online catalog names a table as it was called when LogMiner came by: at this place of the log it may have
+        another name, or another table this one; and in the catalog, too, by now.
+
+        number: the row's, which is the table's unless it has partitions.
         """
         if table.database not in {one.database for one in self.known} and not self.selects(table):
             return None
         described = self.describe(table)
+        holder = self.of_object(number) or (table if described is None and table in self.known else None)
+        if holder is not None and self._passed_over(holder, table, described):
+            return None
         if isinstance(described, TableError):
             if self.wants(table) and table in self.known:
                 self.fail(table, described)
             return self.arrived(table, described) if self.wants(table) else None
         if described is None:
-            return None  # it is gone by now, and the log will say so
+            return None
         was = self.of_object(described.schema.identity)
         if was is not None:
             return self._gathering(was, described) if self.wants(was) else None
         return self.arrived(table, described) if self.wants(table) and table not in self.known else None
+
+    def _passed_over(self, holder: TableId, name: TableId, described: TableDescription | TableError | None) -> bool:
+        """Has the holder of rows lost their name since LogMiner came by?  Nothing says how they are to be read then.
+
+        One that has another name is read again; of one that was dropped the log will say so.  described: what has the
+        name now.
+        """
+        identity = self.known[holder].identity
+        if isinstance(described, TableDescription) and described.schema.identity == identity:
+            return False
+        present = self._named(identity) if identity else None
+        if present == name and isinstance(described, TableError):
+            return False  # it has its name, and is refused
+        if present is not None and not is_recycled(present) and self.wants(holder) and holder not in self.lost:
+            self._lose(holder)
+            self._outlet.emit(Ddl.ALTER_TABLE, holder, self.known[holder], reload=True)
+        return True
 
     def arrived(self, table: TableId, described: TableDescription | TableError | None) -> TableRows | None:
         """Of a wanted table that was not known: it is read whole."""
@@ -240,9 +274,7 @@ class LogTables:
             self.fail(table, EventUndecodable(message, table=str(table)))
             return
         described = self.describe(table)
-        self.lost[table] = self._now()  # behind the answer: a row between the two may be of a definition before it
-        self._outlet.flush()
-        self.forget(table)
+        self._lose(table)
         if isinstance(described, TableError):
             self.skip(table, described)
             return
@@ -250,6 +282,11 @@ class LogTables:
         if described is not None and not described.schema.is_another(self.known[table]):
             self.learn(table, described.schema)
         self._outlet.emit(Ddl.ALTER_TABLE, table, self.known[table], reload=True)
+
+    def _lose(self, table: TableId) -> None:
+        self.lost[table] = self._now()  # behind the answer: a row between the two may be of a definition before it
+        self._outlet.flush()
+        self.forget(table)
 
     def changed_since(self, rows: TableRows) -> bool:
         """Does the catalog say something else of a table than when its rows were begun to be gathered?"""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -36,7 +36,7 @@ from replicator.sources.oracle.stream.ddl_applier import DdlEffects
 from replicator.sources.oracle.stream.large_objects import LargeObjects
 from replicator.sources.oracle.stream.mining_session import UNKNOWN
 from replicator.sources.oracle.stream.redo_frame import DDL, LOBS, MISSING, UNSUPPORTED, RedoFrame
-from replicator.sources.oracle.stream.table_registry import Describe, LogTables
+from replicator.sources.oracle.stream.table_registry import LogTables, Present
 from replicator.sources.oracle.types import Definition, value_type
 from replicator.sources.oracle.watermark import WatermarkTable
 
@@ -58,15 +58,13 @@ class TransactionAssembler:
         options: ReadOptions,
         start: ScnOffset,
         marks: WatermarkTable,
-        describe: Describe,
-        now: Callable[[], int],
+        present: Present,
         lobs: LargeObjects,
     ) -> None:
-        """describe: as the catalog has a table now; now: the server's SCN."""
         self._lobs = lobs
         self.out: list[LogMessage] = []
         self.boundary = start
-        self.registry = LogTables(self, tables, schemas, options, describe, now)
+        self.registry = LogTables(self, tables, schemas, options, present)
         self._effects = DdlEffects(self, self.registry, tables)
         self._options, self._marks = options, marks
         self._mark_names = (marks.table.database, marks.table.name)
@@ -157,9 +155,9 @@ class TransactionAssembler:
         part = frame.at(slice(begin, end))
         self._commit_us = int(part.times[-1])
         present = np.unique(part.tables).tolist()
-        targets = {place: self.registry.target(frame.names[place]) for place in present}
+        targets = {place: self.registry.target(frame.names[place], frame.objects[place]) for place in present}
         # Asking for one may have failed or reloaded another: what holds is what is known now.
-        targets = {place: self.registry.target(frame.names[place]) for place in targets}
+        targets = {place: self.registry.target(frame.names[place], frame.objects[place]) for place in targets}
         wanted = np.isin(part.tables, [place for place, rows in targets.items() if rows is not None])
         without = [place for place, rows in targets.items() if rows is not None and not rows.layout.schema.partial]
         wanted &= (part.operations != LOCATED) | ~np.isin(part.tables, without)  # of columns that are left out
@@ -197,7 +195,8 @@ class TransactionAssembler:
             if table is not None and self.registry.wants(table):
                 self.registry.reload(table, int(frame.scns[row]))
         else:
-            table = self.registry.holder((owner, name)) or TableId(owner, name)
+            of_object = self.registry.of_object(frame.objects[frame.tables[row]])
+            table = of_object or self.registry.holder((owner, name)) or TableId(owner, name)
             if not self.registry.wants(table) or table not in self.registry.known:
                 return
             if operation in LOBS:
