@@ -52,7 +52,8 @@ def begin(
     the catalog does not show any more is
     gone: the log's DROP or RENAME of it would mean nothing either.
 
-    A failed table that is gone, or is another one by now, recovers by itself: it goes, or is taken as a new one.
+    A failed table that is gone, or is another one by now, recovers by itself: it goes, or is taken as a new one.  So
+    does one that was refused at once, and is not any more.
 
     `late` gets the tables that are to be followed only from an offset that is yet to be read, and loses those of which
     it was.
@@ -132,12 +133,12 @@ def _is_gone(catalog: Catalog, table: TableId) -> bool:
 
 
 def _made_again(plan: CapturePlan, present: Mapping[TableId, TableSchema | TableError]) -> set[TableId]:
-    """Tables that failed and were dropped since: another has the name, which comes into the selection as any new one
-    does.
+    """Failed tables that come into the selection as any new one does: they were dropped since and others have their
+    names; or they were refused before they had a schema, and are not any more.
     """
     found = {table: schema for table, schema in present.items() if isinstance(schema, TableSchema)}
-    known = {table: version for table, version in plan.failed.items() if version is not None}
-    return {table for table, schema in found.items() if table in known and schema.is_another(known[table].schema)}
+    known = {table: plan.failed[table] for table in found}
+    return {table for table, version in known.items() if version is None or found[table].is_another(version.schema)}
 
 
 def update_deferred(late: dict[TableId, Offset], plan: CapturePlan, read: Offset, log: SourceState) -> None:

@@ -60,7 +60,8 @@ class Command(MetadataCommand):
         if outcome is ExitCode.TIMEOUT:
             message = f"{replicator.name} did not become current in time."
             raise CommandError(message, returncode=ExitCode.TIMEOUT.value)
-        raise CommandError("\n".join(reasons(replicator)), returncode=ExitCode.FAILED.value)
+        message = "\n".join(reasons(replicator)) or f"A failed table of {replicator.name} recovers. Run it again."
+        raise CommandError(message, returncode=ExitCode.FAILED.value)
 
 
 def reasons(replicator: Replicator) -> list[str]:
