@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import psycopg2
 import pymysql
 
+from benchmarks.data.debian_mariadb import DebianMariaDB
 from benchmarks.data.psql_script import pieces
 from testing.servers.tls import offer_tls
 from webapp.embedded.java_artifacts import cache_folder
@@ -93,10 +94,10 @@ class MariaDBSource(Source):
         self._server.stop()
 
     def offer_tls(self) -> None:
-        """It makes itself a certificate when it starts."""
+        """By Debian's server, in a folder of its own."""
         self.stop()
-        options = {**MARIADB_OPTIONS, "ssl": "ON"}
-        self._server = EmbeddedMariaDB(self._server.folder, self._server.port, options=options)
+        folder = self._server.folder.with_name("mariadb-of-debian")
+        self._server = DebianMariaDB(folder, self._server.port, options=MARIADB_OPTIONS)
         self.start()
 
     @property

@@ -1,7 +1,6 @@
 """Reading the source over TLS, beside the same without: its log, and a snapshot of a table.
 
-The embedded MariaDB encrypts with a library of its own that does not use the processor's instructions for it: what its
-log's bytes alone take over TLS stands beside, as a client reads them that throws them away.
+What the bytes of MariaDB's log alone take over TLS stands beside, as a client reads them that throws them away.
 """
 
 from __future__ import annotations

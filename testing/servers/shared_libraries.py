@@ -1,4 +1,6 @@
-"""Shared libraries that a server wants and the machine lacks: out of Debian's packages into the cache, without root."""
+"""Servers, and shared libraries that one wants and the machine lacks: out of Debian's packages into the cache, without
+root.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,22 @@ PACKAGES = {
     "libnuma.so.1": ("libnuma1",),
     "libcrypt.so.1": ("libcrypt1",),
     "libltdl.so.7": ("libltdl7",),
+    "liburing.so.2": ("liburing2",),
 }
+
+
+def unpacked(name: str, packages: Sequence[str]) -> Path:
+    """The files of these packages, once for all in the cache under this name; ServerFailed where they cannot be had."""
+    base = cache_folder() / name
+    if not base.exists():
+        with tempfile.TemporaryDirectory(dir=cache_folder()) as scratch:
+            for package in packages:
+                if not _unpack(package, Path(scratch)):
+                    message = f"{package} cannot be had: there is no apt here, or it has no such package."
+                    raise ServerFailed(message)
+            with suppress(OSError):  # another process was faster
+                (Path(scratch) / "files").rename(base)
+    return base
 
 
 @cache
@@ -86,20 +103,25 @@ def _fetch(library: str, folder: Path) -> None:
 
 
 def _from_package(package: str, library: str, scratch: Path) -> Path | None:
-    """Downloaded and unpacked; None where there is no apt, or no such package."""
-    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+    """None where there is no apt, or no such package."""
+    if not _unpack(package, scratch):
         return None
+    return next(iter(sorted(scratch.glob(f"files/**/{library}*"))), None)
+
+
+def _unpack(package: str, scratch: Path) -> bool:
+    """Into scratch/files; False where there is no apt, or no such package."""
+    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+        return False
     command = ["apt-get", "download", package]
     if not _runs(command, scratch):  # a slim image has no lists of packages: fetch some of our own
-        (scratch / "lists" / "partial").mkdir(parents=True)
+        (scratch / "lists" / "partial").mkdir(parents=True, exist_ok=True)
         own = [f"Dir::State::lists={scratch}/lists", f"Dir::Cache={scratch}/cache", "APT::Sandbox::User="]
         options = [part for option in own for part in ("-o", option)]
         if not (_runs(["apt-get", *options, "update"], scratch) and _runs([*command, *options], scratch)):
-            return None
-    for file in scratch.glob("*.deb"):
-        if _runs(["dpkg", "-x", str(file), f"{scratch}/files"], scratch):
-            return next(iter(sorted(scratch.glob(f"files/**/{library}*"))), None)
-    return None
+            return False
+    files = list(scratch.glob(f"{package}_*.deb"))
+    return bool(files) and all(_runs(["dpkg", "-x", str(file), f"{scratch}/files"], scratch) for file in files)
 
 
 def _runs(command: Sequence[str], folder: Path) -> bool:

@@ -8,7 +8,11 @@ happens.
 
 from __future__ import annotations
 
+import select
 import socket
+import ssl
+import time
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -18,6 +22,8 @@ from replicator.errors import SourceUnreachable
 
 _ROOM = 1 << 20
 _FULL = 0xFFFFFF  # a packet of this size goes on in the next one
+_RECORD = 1 << 14  # bytes of TLS that a call gives at most; a server that has more to send fills them
+_NAP = 0.005  # seconds that more of them is waited for
 
 
 class PacketStream:
@@ -51,7 +57,27 @@ class PacketStream:
                 raise SourceUnreachable(message)
             self.end += received
             came = True
+            if received == _RECORD and isinstance(self._socket, ssl.SSLSocket):
+                self._gather(self._socket)
         return came
+
+    def _gather(self, peer: ssl.SSLSocket) -> None:
+        """What comes at once behind a full record: rows are less work by the thousand."""
+        peer.settimeout(0)
+        poll, until = select.poll(), time.monotonic() + _NAP
+        poll.register(peer, select.POLLIN)
+        with suppress(OSError):  # a connection that broke says so again
+            while len(self.data) - self.end >= _RECORD:
+                try:
+                    received = peer.recv_into(self._view[self.end :])
+                except ssl.SSLWantReadError:
+                    left = until - time.monotonic()
+                    if left <= 0 or not poll.poll(1000 * left):
+                        return
+                    continue
+                if not received:
+                    return
+                self.end += received
 
     @property
     def roomy(self) -> bool:

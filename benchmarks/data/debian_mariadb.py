@@ -1,0 +1,45 @@
+"""MariaDB as Debian builds it, with OpenSSL, as most installations have it.
+
+The embedded one has a TLS library of its own, which does not use the processor's instructions.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from testing.servers.shared_libraries import library_path, unpacked
+from testing.servers.tls import certificate
+from webapp.embedded.mariadb import EmbeddedMariaDB
+
+PACKAGES = ("mariadb-server-core", "mariadb-server", "mariadb-client-core")
+
+
+class DebianMariaDB(EmbeddedMariaDB):
+    """It offers TLS, with a certificate of its own."""
+
+    def start(self) -> None:
+        """ServerFailed where apt does not have it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name, text in zip(("server.crt", "server.key"), certificate(), strict=True):
+            (self.folder / name).write_text(text)
+            (self.folder / name).chmod(0o600)
+        offered = {"ssl": "ON", "ssl-cert": f"{self.folder}/server.crt", "ssl-key": f"{self.folder}/server.key"}
+        self._options |= offered
+        super().start()
+
+    def _programs(self) -> Path:
+        return unpacked("mariadb-of-debian", PACKAGES) / "usr"
+
+    def _server(self, base: Path) -> list[str]:
+        return [str(base / "sbin" / "mariadbd"), "--no-defaults"]
+
+    def _arguments(self, base: Path, data: Path) -> list[str]:
+        return [*super()._arguments(base, data), f"--lc-messages-dir={base}/share/mysql"]
+
+    def _install(self, base: Path, data: Path) -> list[str]:
+        _, *arguments = super()._install(base, data)
+        return [str(base / "bin" / "mariadb-install-db"), *arguments]
+
+    def _environment(self, base: Path) -> dict[str, str]:
+        return {**os.environ, "LD_LIBRARY_PATH": library_path(base / "sbin" / "mariadbd")}
