@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from replicator.targets.iceberg.jvm.janino import instance
 
 if TYPE_CHECKING:
-    from replicator.targets.iceberg.jvm.jvm import Engine
+    from replicator.targets.iceberg.jvm.engine import Engine
 
 _CLASS = "tidemark.NoDelay"
 _SOURCE = """
