@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from testing.servers.sqlserver.refusals import Refusal, unknown
 
 if TYPE_CHECKING:
-    from testing.servers.sqlserver.language.definitions import ColumnDraft, Cursor
+    from testing.servers.sqlserver.language.cursor import ColumnDraft, Cursor
     from testing.servers.sqlserver.language.names import Names
 
 SYSNAME = 256
