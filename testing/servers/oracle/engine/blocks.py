@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from testing.servers.oracle.engine.catalog import MINING
@@ -30,10 +30,12 @@ Value = int | str | None
 
 
 class Block:
-    """One, run once."""
+    """One, run once.  run: does a statement of SQL."""
 
-    def __init__(self, session: Session, text: str, binds: Sequence[Bind]) -> None:
-        self._session, self._binds = session, binds
+    def __init__(
+        self, session: Session, text: str, binds: Sequence[Bind], run: Callable[[str, Sequence[Bind]], object]
+    ) -> None:
+        self._session, self._binds, self._run = session, binds, run
         self._bound = 0
         self._names: dict[str, int] = {}
         self._outputs: dict[int, Bind] = {}
@@ -93,7 +95,7 @@ class Block:
         if name == "EXECUTE":
             self._need("IMMEDIATE")
             statement = self._expression()
-            self._session.execute(str(statement), ())
+            self._run(str(statement), ())
             return
         if name in ("COMMIT", "ROLLBACK"):
             self._session.commit() if name == "COMMIT" else self._session.rollback()
