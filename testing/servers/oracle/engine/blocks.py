@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from testing.servers.oracle.engine.catalog import MINING
 from testing.servers.oracle.engine.errors import OracleError, unsupported
 from testing.servers.oracle.engine.kinds import NUMBER
+from testing.servers.oracle.engine.session import Session
 from testing.servers.oracle.wire.calls import Bind, Outcome
-
-if TYPE_CHECKING:
-    from testing.servers.oracle.engine.session import Session
 
 _TOKEN = re.compile(
     r"\s+|--[^\n]*|/\*.*?\*/|(?P<string>'(?:[^']|'')*')|(?P<number>\d+)|(?P<bind>:\s*\w+)|(?P<arrow>=>|:=)"
