@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -29,8 +29,7 @@ from replicator.staging.writer import SegmentWriter
 from replicator.state.journal import Segment, SegmentKind
 
 if TYPE_CHECKING:  # Spark is loaded when it is used
-    from benchmarks.lake.requests import Counted
-    from replicator.targets.base import Target
+    from replicator.targets.base import ApplyResult, TargetChange, TargetTable
 
 SMALL, TIMES_LARGER = 5_000_000, 4
 BATCHES = (1_000, 10_000, 100_000)
@@ -126,12 +125,17 @@ def _day(table: MergedTable, merges: int) -> list[Row]:
     ]
 
 
+class Merging(Protocol):
+    """What is measured of a `Target`."""
+
+    def apply(self, table: TargetTable, change: TargetChange) -> ApplyResult: ...
+    def maintain(self, table: TargetTable) -> str: ...
+
+
 class MergedTable:
     """A table of the lake, and how many rows it must have."""
 
-    def __init__(
-        self, target: Target | Counted, pool: Any, name: str, rows: int, *, namespace: str = "bench_merge"
-    ) -> None:
+    def __init__(self, target: Merging, pool: Any, name: str, rows: int, *, namespace: str = "bench_merge") -> None:
         """`pool`: of the sessions that read and compact; None where neither is asked for."""
         from replicator.targets.base import Create, TargetTable
         from webapp.replicators.staging import storage

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from replicator.model.literals import WRITABLE
 from replicator.model.types import MAX_DECIMAL_PRECISION, STRING, TIMESTAMP, DataType, Kind
-
-if TYPE_CHECKING:
-    from replicator.model.schema import TableSchema
 
 
 class ComputedKind(StrEnum):
@@ -26,7 +23,6 @@ class ComputedKind(StrEnum):
     CAST = "cast"
 
 
-MAX_SHARED_VALUE = 200  # characters: it is part of the name of a property of the target table
 METADATA = {ComputedKind.COMMIT_TIME: TIMESTAMP, ComputedKind.OFFSET: STRING, ComputedKind.OPERATION: STRING}
 
 
@@ -64,38 +60,6 @@ class Computed:
         """Inverse of `to_dict`; LookupError, ValueError for all else."""
         kind, shared = ComputedKind(data["kind"]), str(data.get("shared", ""))
         return cls(kind, DataType.parse(data["type"]), str(data["value"]), shared)
-
-    def refusal(self, name: str, schema: TableSchema) -> str:  # noqa: PLR0911 - a reason each
-        """Why it cannot be the column `name` of a table with this schema, as a sentence; empty where it can."""
-        if any(column.name.lower() == name.lower() for column in schema.columns):
-            return f"The computed column {name} has the name of a column of the table. Rename the computed column."
-        if self.shared and (why := self._cannot_share(name, schema)):
-            return why
-        if self.is_metadata and not schema.key:
-            return (
-                f"The computed column {name} ({self}) needs a key: rows of a table without one are told apart by all"
-                " their columns."
-            )
-        if self.kind is not ComputedKind.CAST:
-            return ""
-        if self.value not in schema.names:
-            return f"The computed column {name} is a cast of {self.value}, which is not a replicated column."
-        of = schema.column(self.value).type
-        if can_cast(of, self.type):
-            return ""
-        return (
-            f"The computed column {name} cannot be a cast of {self.value} ({of}) to {self.type}: values could be lost."
-        )
-
-    def _cannot_share(self, name: str, schema: TableSchema) -> str:
-        if not schema.key:
-            return (
-                f"Tables that share the target table {self.shared} need a key. Add a key, or route the table to a"
-                " target table of its own."
-            )
-        if len(self.value) > MAX_SHARED_VALUE:
-            return f"The value of {name} is longer than {MAX_SHARED_VALUE} characters. Change the routing rule."
-        return ""
 
 
 _CASTS: Mapping[Kind, frozenset[Kind]] = {

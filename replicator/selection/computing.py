@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from replicator.errors import SelectionDoesNotFit
 from replicator.model.change import Operation
-from replicator.model.computed import Computed, ComputedKind
+from replicator.model.computed import Computed, ComputedKind, can_cast
 from replicator.model.literals import value_of
 from replicator.model.schema import (
     BEFORE,
@@ -31,6 +31,7 @@ _CHANGE_COLUMNS = {
     ComputedKind.OFFSET: OFFSET,
     ComputedKind.OPERATION: OPERATION,
 }
+MAX_SHARED_VALUE = 200  # characters: it is part of the name of a property of the target table
 
 
 def with_computed(schema: TableSchema, columns: Mapping[str, Computed]) -> TableSchema:
@@ -38,11 +39,43 @@ def with_computed(schema: TableSchema, columns: Mapping[str, Computed]) -> Table
     if not columns:
         return schema
     for name, one in columns.items():
-        if why := one.refusal(name, schema):
+        if why := refusal(name, one, schema):
             message = f"{schema.table}: {why}"
             raise SelectionDoesNotFit(message, table=str(schema.table), remedy="Change the computed columns.")
     found = [Column(name, one.type, nullable=True, source_type=str(one), computed=one) for name, one in columns.items()]
     return replace(schema, columns=(*schema.columns, *found))
+
+
+def refusal(name: str, one: Computed, schema: TableSchema) -> str:  # noqa: PLR0911 - a reason each
+    """Why this cannot be the column `name` of a table with this schema, as a sentence; empty where it can."""
+    if any(column.name.lower() == name.lower() for column in schema.columns):
+        return f"The computed column {name} has the name of a column of the table. Rename the computed column."
+    if one.shared and (why := _cannot_share(name, one, schema)):
+        return why
+    if one.is_metadata and not schema.key:
+        return (
+            f"The computed column {name} ({one}) needs a key: rows of a table without one are told apart by all"
+            " their columns."
+        )
+    if one.kind is not ComputedKind.CAST:
+        return ""
+    if one.value not in schema.names:
+        return f"The computed column {name} is a cast of {one.value}, which is not a replicated column."
+    of = schema.column(one.value).type
+    if can_cast(of, one.type):
+        return ""
+    return f"The computed column {name} cannot be a cast of {one.value} ({of}) to {one.type}: values could be lost."
+
+
+def _cannot_share(name: str, one: Computed, schema: TableSchema) -> str:
+    if not schema.key:
+        return (
+            f"Tables that share the target table {one.shared} need a key. Add a key, or route the table to a"
+            " target table of its own."
+        )
+    if len(one.value) > MAX_SHARED_VALUE:
+        return f"The value of {name} is longer than {MAX_SHARED_VALUE} characters. Change the routing rule."
+    return ""
 
 
 def without_computed(schema: TableSchema) -> TableSchema:

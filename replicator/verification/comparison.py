@@ -37,6 +37,7 @@ from replicator.verification.selected_rows import TakenReader
 from replicator.verification.sides import target_rows, write_rows, write_source, write_target
 from replicator.verification.source import OpenReader, SourceTable
 from replicator.verification.target import PinnedTable, key_filter, open_catalog, open_table
+from replicator.verification.warehouses import opening
 
 
 def compare(
@@ -133,7 +134,7 @@ class _Comparison:
         if self._catalog is not None:
             return open_table(self._catalog, pair)
         assert not isinstance(self._target, CatalogConfig)
-        return self._target.open(pair)
+        return opening.open_table(self._target, pair)
 
     def reports(self, pairs: Sequence[TablePair]) -> list[TableReport]:
         """Look at every table; as long as some differ, wait once for all of them and look at those again."""

@@ -6,10 +6,7 @@ import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from replicator.verification.target import PinnedTable
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -28,14 +25,6 @@ class SourceConfig:
     database: str = ""
     ca: str = field(default="", repr=False)
     verified: bool = False
-
-
-class TargetTables(Protocol):
-    """Where copies are, unless in an Iceberg catalog."""
-
-    def open(self, pair: TablePair) -> PinnedTable:
-        """The table as it is now.  Raises TargetError where it does not exist."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -58,24 +47,12 @@ class DeltaConfig:
     uri: Callable[[str, str], str]
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    def open(self, pair: TablePair) -> PinnedTable:
-        """See `TargetTables`."""
-        from replicator.verification.delta import open_table  # noqa: PLC0415 - delta-rs
-
-        return open_table(self, pair)
-
 
 @dataclass(frozen=True)
 class DatabaseConfig:
     """Tables of a Postgres database, which is read as a source is."""
 
     server: SourceConfig
-
-    def open(self, pair: TablePair) -> PinnedTable:
-        """See `TargetTables`."""
-        from replicator.verification.warehouses.postgres import open_table  # noqa: PLC0415 - not before Django's drivers
-
-        return open_table(self, pair)
 
 
 @dataclass(frozen=True)
@@ -84,12 +61,6 @@ class RedshiftConfig:
 
     connect: Callable[[], Any] = field(repr=False)
 
-    def open(self, pair: TablePair) -> PinnedTable:
-        """See `TargetTables`."""
-        from replicator.verification.warehouses.redshift import open_table  # noqa: PLC0415 - the same
-
-        return open_table(self, pair)
-
 
 @dataclass(frozen=True)
 class SnowflakeConfig:
@@ -97,12 +68,6 @@ class SnowflakeConfig:
 
     database: str
     connect: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
-    def open(self, pair: TablePair) -> PinnedTable:
-        """See `TargetTables`."""
-        from replicator.verification.warehouses.snowflake import open_table  # noqa: PLC0415 - the vendor's client
-
-        return open_table(self, pair)
 
 
 @dataclass(frozen=True)
@@ -113,12 +78,6 @@ class BigQueryConfig:
     location: str
     endpoint: str = ""
     credentials: Any = field(default=None, repr=False)
-
-    def open(self, pair: TablePair) -> PinnedTable:
-        """See `TargetTables`."""
-        from replicator.verification.warehouses.bigquery import open_table  # noqa: PLC0415 - the vendor's client
-
-        return open_table(self, pair)
 
 
 @dataclass(frozen=True)
@@ -131,14 +90,9 @@ class SpannerConfig:
     host: str
     login: Callable[[Sequence[str]], Any] | None = field(default=None, repr=False)
 
-    def open(self, pair: TablePair) -> PinnedTable:
-        """See `TargetTables`."""
-        from replicator.verification.warehouses.spanner import open_table  # noqa: PLC0415 - the vendor's client
 
-        return open_table(self, pair)
-
-
-TargetConfig = CatalogConfig | TargetTables
+TableConfig = DeltaConfig | DatabaseConfig | RedshiftConfig | SnowflakeConfig | BigQueryConfig | SpannerConfig
+TargetConfig = CatalogConfig | TableConfig
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from replicator import faults
 from replicator.errors import TidemarkError
 from replicator.targets.iceberg.jvm import jvm as engine
+from replicator.targets.iceberg.jvm.engine import Engine
 from webapp.replicators import selectors
 from webapp.replicators.models import Replicator
 from webapp.worker.run import headless
@@ -97,5 +98,5 @@ def attach(port: int, secret: str, jars: Sequence[str]) -> None:
     hadoop = context._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
     session = SparkSession(context)
     there = [Path(one) for one in jars]
-    engine._engine = engine.Engine(lambda: session, jvm, gateway, hadoop, 1, os.getpid(), "", there)
+    engine._engine = Engine(lambda: session, jvm, gateway, hadoop, 1, os.getpid(), "", there)
     engine._generation = 1

@@ -1,4 +1,4 @@
-"""A destination's settings: its form, and what delta-rs is given for them."""
+"""A destination: what the target can do, its form, and what delta-rs is given."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 from replicator.addresses import resolved
 from replicator.errors import ConfigurationError
 from replicator.sources.base import FormField
-from replicator.targets.base import TargetTable
+from replicator.targets.base import Capabilities, TargetTable
 from replicator.targets.iceberg import destination as lake
 from replicator.targets.iceberg.destination import (
     ADLS,
@@ -28,6 +28,7 @@ from replicator.targets.iceberg.destination import (
     LakeCatalog,
 )
 
+CAPABILITIES = Capabilities(exactly_once="txn actions of the commit that has the rows", upkeep=True, verified=True)
 BUILT_IN = "built_in"
 HTTPS = 443
 MAX_FOLDER = 180  # characters: file systems take 255

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from replicator.model.types import DataType, Kind
 from replicator.sources.base import CheckResult, FormField
 from replicator.sources.kind import read_guide
-from replicator.targets.base import Capabilities, Target, TargetTable
-from replicator.targets.delta.destination import DESTINATION_FORM, delta_store, place
+from replicator.targets.base import Target, TargetTable
+from replicator.targets.delta.destination import CAPABILITIES, DESTINATION_FORM, delta_store, place
+from replicator.targets.delta.names import delta_type
 from replicator.targets.iceberg.destination import NO_LAKE, LakeCatalog
 from replicator.targets.kind import PARTIAL, Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
 from replicator.targets.shared_settings import PREFIX, SHARED_EFFECTS, SHARED_FORM, check_prefix, prefixed
@@ -26,25 +27,7 @@ FORM = (
     ),
     *SHARED_FORM,
 )
-CAPABILITIES = Capabilities(exactly_once="txn actions of the commit that has the rows", upkeep=True, verified=True)
-NAMES = {
-    Kind.BOOLEAN: "boolean",
-    Kind.INT: "integer",
-    Kind.BIGINT: "long",
-    Kind.FLOAT: "float",
-    Kind.DOUBLE: "double",
-    Kind.STRING: "string",
-    Kind.BINARY: "binary",
-    Kind.DATE: "date",
-    Kind.TIMESTAMP_NTZ: "timestamp_ntz",
-    Kind.TIMESTAMP: "timestamp",
-}
 NTZ_NOTE = "Readers must know the table feature timestampNtz: Delta Lake 3.0, reader version 3."
-
-
-def delta_type(kind: DataType) -> str:
-    """`decimal(10,2)`, `timestamp_ntz`."""
-    return f"decimal({kind.precision},{kind.scale})" if kind.kind is Kind.DECIMAL else NAMES[kind.kind]
 
 
 def _types(kind: DataType) -> TypeSupport:

@@ -22,8 +22,8 @@ from replicator.targets.base import Create, Evolve, Position, Rename, TargetTabl
 from replicator.targets.delta import dropped_tables
 from replicator.targets.delta.destination import DeltaStore
 from replicator.targets.delta.failures import explained
-from replicator.targets.delta.kind import delta_type
 from replicator.targets.delta.live_files import LiveFiles
+from replicator.targets.delta.names import delta_type
 from replicator.targets.delta.table import OWNER, OpenTable, file_system
 from replicator.targets.delta.table import create as create_log
 

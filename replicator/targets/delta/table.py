@@ -31,7 +31,7 @@ from replicator.targets.base import Position, TargetTable
 from replicator.targets.delta import position as positions
 from replicator.targets.delta.destination import DeltaStore, refuse_link_local
 from replicator.targets.delta.failures import explained
-from replicator.targets.delta.kind import NAMES
+from replicator.targets.delta.names import NAMES
 from replicator.targets.iceberg.direct.file_systems import file_system as native_file_system
 from replicator.targets.iceberg.direct.file_systems import inside, root
 from replicator.targets.parquet_files import ParquetFiles, Written

@@ -31,8 +31,7 @@ from replicator.targets.base import (
 )
 from replicator.targets.delta import apply, dropped_tables, maintenance, schema_update
 from replicator.targets.delta.apply import SKIPPED, Outcome
-from replicator.targets.delta.destination import DeltaStore
-from replicator.targets.delta.kind import CAPABILITIES
+from replicator.targets.delta.destination import CAPABILITIES, DeltaStore
 from replicator.targets.delta.table import OWNER, OpenTable
 
 DEFAULT_RETENTION = Retention.parse()

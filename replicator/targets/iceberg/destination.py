@@ -1,4 +1,4 @@
-"""A destination's settings: its form, and what Iceberg's Java library and pyiceberg are given for them."""
+"""A destination: what the target can do, its form, and what Iceberg's Java library and pyiceberg are given."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 from replicator.addresses import checked_host
 from replicator.errors import ConfigurationError
+from replicator.model.mode import Mode
 from replicator.sources.base import FormField
+from replicator.targets.base import Capabilities
 
+CAPABILITIES = Capabilities(
+    jvm=True, upkeep=True, verified=True, shared_modes=frozenset({Mode.MIRROR, Mode.SOFT_DELETE, Mode.HISTORY})
+)
 CATALOG = "lake"  # what every client calls it; a JDBC catalog keeps it with its tables
 OWNER = "tidemark.replicator"  # the property that says whose a table is
 BUILT_IN, REST, GLUE, HIVE, JDBC = "built_in", "rest", "glue", "hive", "jdbc"

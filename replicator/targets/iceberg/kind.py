@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from replicator.model.mode import Mode
 from replicator.model.types import DataType
 from replicator.sources.base import CheckResult, FormField
 from replicator.sources.kind import read_guide
-from replicator.targets.base import Capabilities, Target, TargetTable
+from replicator.targets.base import Target, TargetTable
 from replicator.targets.iceberg.destination import (
+    CAPABILITIES,
     CATALOG,
     DESTINATION_FORM,
     GLUE,
@@ -83,9 +83,6 @@ EFFECTS = (
         "Takes effect within minutes, for files that are written from then on.",
     )
     | SHARED_EFFECTS
-)
-CAPABILITIES = Capabilities(
-    jvm=True, upkeep=True, verified=True, shared_modes=frozenset({Mode.MIRROR, Mode.SOFT_DELETE, Mode.HISTORY})
 )
 
 

@@ -14,9 +14,9 @@ from replicator.model.evolution import EvolutionPlan, plan_evolution
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import DataType
 from replicator.targets.base import Evolve
-from replicator.targets.iceberg.table.catalog import IcebergTable
+from replicator.targets.iceberg.table.catalog import Columns, IcebergTable
 from replicator.targets.iceberg.table.layout import partition_columns
-from replicator.targets.iceberg.table.parts import Columns, others
+from replicator.targets.iceberg.table.parts import columns_of, others
 from replicator.targets.iceberg.table.type_names import promotes
 from replicator.targets.iceberg.table.types import from_iceberg
 
@@ -60,7 +60,7 @@ def of_new_part(table: IcebergTable, schema: TableSchema) -> PartColumns:
 
 def of_evolved_part(table: IcebergTable, schema: TableSchema, change: Evolve) -> PartColumns:
     """`schema`: that of the change, as the table has it.  Raises UnsupportedDdl."""
-    mine = Columns.of(table, table.name.tenant[1])
+    mine = columns_of(table, table.name.tenant[1])
     own = tuple(
         Column(name, kind, nullable=True, source_type="")
         for name, (number, kind) in _present(table).items()

@@ -21,11 +21,11 @@ from replicator.targets.iceberg.layout import Layout
 from replicator.targets.iceberg.part_columns import PartColumns, of_evolved_part, of_new_part
 from replicator.targets.iceberg.spark.merge_sql import of_part
 from replicator.targets.iceberg.table import schema_update
-from replicator.targets.iceberg.table.catalog import IcebergCatalog, IcebergTable, publish
+from replicator.targets.iceberg.table.catalog import Columns, IcebergCatalog, IcebergTable, publish
 from replicator.targets.iceberg.table.commit import commit
 from replicator.targets.iceberg.table.layout import release
 from replicator.targets.iceberg.table.naming import quoted, spark_type, sql_name
-from replicator.targets.iceberg.table.parts import NO_PART, Columns, as_property, copy_schema, ids_of, values
+from replicator.targets.iceberg.table.parts import NO_PART, as_property, copy_schema, ids_of, values
 from replicator.targets.iceberg.table.position import position, touch
 from replicator.targets.iceberg.table.types import from_iceberg
 from replicator.targets.iceberg.upkeep import dropped_tables

@@ -32,11 +32,10 @@ from replicator.targets.base import (
     remaining,
 )
 from replicator.targets.iceberg import apply
-from replicator.targets.iceberg.destination import lake_catalog
+from replicator.targets.iceberg.destination import CAPABILITIES, lake_catalog
 from replicator.targets.iceberg.direct.result import SKIPPED, ChangeOutcome
 from replicator.targets.iceberg.direct.writer import DirectLimits
 from replicator.targets.iceberg.jvm.session import SparkPool, guarded
-from replicator.targets.iceberg.kind import CAPABILITIES
 from replicator.targets.iceberg.layout import Layout
 from replicator.targets.iceberg.shared_tables import SharedTables
 from replicator.targets.iceberg.table import schema_update

@@ -1,4 +1,4 @@
-"""What a Kafka target is made of, the form that asks for it, and what librdkafka is told."""
+"""What a Kafka target can do and is made of, the form that asks for it, and what librdkafka is told."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from typing import Any
 from replicator.addresses import checked_authority, checked_servers, host_and_port, resolved
 from replicator.errors import ConfigurationError
 from replicator.sources.base import FormField
+from replicator.targets.base import Capabilities
 from replicator.targets.shared_settings import SHARED_EFFECTS, SHARED_FORM
 
+CAPABILITIES = Capabilities(
+    modes=frozenset(), exactly_once="transactional messages", renames=False, unfolded=True,
+)  # fmt: skip
 LEGAL = re.compile(r"[A-Za-z0-9._-]*")
 MAX_PREFIX_LENGTH = 100
 MAX_PARTITIONS = 1000

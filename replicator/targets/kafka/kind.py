@@ -5,13 +5,10 @@ from __future__ import annotations
 from replicator.model.types import DataType, Kind
 from replicator.sources.base import CheckResult
 from replicator.sources.kind import read_guide
-from replicator.targets.base import Capabilities, Target
-from replicator.targets.kafka.config import DESTINATION_FORM, EFFECTS, FIXED, FORM, KafkaConfig
+from replicator.targets.base import Target
+from replicator.targets.kafka.config import CAPABILITIES, DESTINATION_FORM, EFFECTS, FIXED, FORM, KafkaConfig
 from replicator.targets.kind import Opening, Settings, TargetKind, TypeSupport
 
-CAPABILITIES = Capabilities(
-    modes=frozenset(), exactly_once="transactional messages", renames=False, unfolded=True,
-)  # fmt: skip
 NAMES = {
     Kind.BOOLEAN: "boolean",
     Kind.INT: "int",

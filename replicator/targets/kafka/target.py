@@ -38,11 +38,10 @@ from replicator.targets.base import (
     item_of,
 )
 from replicator.targets.identifiers import digest
-from replicator.targets.kafka.config import KafkaConfig
+from replicator.targets.kafka.config import CAPABILITIES, KafkaConfig
 from replicator.targets.kafka.diagnosis import met
 from replicator.targets.kafka.events import DELETE, columns, events
 from replicator.targets.kafka.failures import translated
-from replicator.targets.kafka.kind import CAPABILITIES
 from replicator.targets.kafka.messages import Encoder, MessageContext, Text, encoder, schema_record
 from replicator.targets.kafka.naming import APPLIED, SCHEMAS, topic_of
 from replicator.targets.kafka.positions import FIRST, Held, Known, Positions, record_key

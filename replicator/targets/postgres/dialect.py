@@ -16,7 +16,7 @@ from replicator.model.types import DataType, Kind, decimal
 from replicator.sources.postgres.connection import literal, quoted
 from replicator.targets.base import TargetTable
 from replicator.targets.postgres.config import PostgresDestination
-from replicator.targets.postgres.kind import NAMES, TEXT, postgres_type, refused_column
+from replicator.targets.postgres.names import NAMES, TEXT, postgres_type, refused_column
 from replicator.targets.warehouse.dialect import DELETE, Columns, Dialect, Session
 from replicator.targets.warehouse.position import FIELDS
 

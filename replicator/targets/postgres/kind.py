@@ -12,6 +12,7 @@ from replicator.targets.base import Capabilities, Target
 from replicator.targets.identifiers import IdentifierPolicy
 from replicator.targets.kind import Opening, Settings, TypeSupport
 from replicator.targets.postgres.config import DESTINATION_FORM, PostgresDestination, destination, place
+from replicator.targets.postgres.names import NAMES, postgres_type, refused_column
 from replicator.targets.warehouse.dialect import POSITIONS
 from replicator.targets.warehouse.kind import Checks, Inspection, database_kind
 
@@ -22,35 +23,7 @@ CAPABILITIES = Capabilities(exactly_once="a position row in the transaction that
 IDENTIFIERS = IdentifierPolicy(
     max_bytes=MAX_NAME, illegal=r"\0", reserved=frozenset({POSITIONS, "information_schema", "pg_catalog", "pg_toast"})
 )
-TEXT = "pg_catalog.text"
-NAMES = {
-    Kind.BOOLEAN: "boolean",
-    Kind.INT: "integer",
-    Kind.BIGINT: "bigint",
-    Kind.FLOAT: "real",
-    Kind.DOUBLE: "double precision",
-    Kind.STRING: "text",
-    Kind.BINARY: "bytea",
-    Kind.DATE: "date",
-    Kind.TIMESTAMP_NTZ: "timestamp without time zone",
-    Kind.TIMESTAMP: "timestamp with time zone",
-}
-SYSTEM_COLUMNS = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
 NUL_NOTE = "A text with a NUL character, which Postgres cannot store, stops the table."
-
-
-def postgres_type(kind: DataType) -> str:
-    """Of a column.  Texts compare byte by byte, whatever the server's locale is."""
-    if kind.kind is Kind.DECIMAL:
-        return f"numeric({kind.precision},{kind.scale})"
-    return f'{TEXT} COLLATE pg_catalog."C"' if kind.kind is Kind.STRING else NAMES[kind.kind]
-
-
-def refused_column(name: str) -> str:
-    """See `TargetKind`."""
-    if len(name.encode()) > MAX_NAME:
-        return f"Its name has more than {MAX_NAME} bytes in UTF-8, which Postgres cuts off."
-    return "Its name is that of a system column of Postgres." if name in SYSTEM_COLUMNS else ""
 
 
 def _types(kind: DataType) -> TypeSupport:

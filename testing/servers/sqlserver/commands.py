@@ -13,7 +13,8 @@ from testing.servers.sqlserver import security, tracking
 from testing.servers.sqlserver.cdc import procedures as cdc
 from testing.servers.sqlserver.language import alias_types
 from testing.servers.sqlserver.language.batch import Statement
-from testing.servers.sqlserver.language.definitions import Cursor, Definer
+from testing.servers.sqlserver.language.cursor import Cursor
+from testing.servers.sqlserver.language.definitions import Definer
 from testing.servers.sqlserver.language.dialect import quoted
 from testing.servers.sqlserver.language.names import TableName
 from testing.servers.sqlserver.procedures import call

@@ -12,7 +12,7 @@ from sqlglot.tokenizer_core import TokenType
 from testing.servers.sqlserver import security, tracking
 from testing.servers.sqlserver.cdc import procedures as cdc
 from testing.servers.sqlserver.language.batch import Statement
-from testing.servers.sqlserver.language.definitions import Cursor
+from testing.servers.sqlserver.language.cursor import Cursor
 from testing.servers.sqlserver.language.dialect import postgres_type, quoted
 from testing.servers.sqlserver.refusals import Refusal
 from testing.servers.sqlserver.wire import tokens

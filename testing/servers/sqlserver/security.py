@@ -12,7 +12,7 @@ from testing.servers.sqlserver.language.dialect import quoted
 from testing.servers.sqlserver.refusals import Refusal, unknown
 
 if TYPE_CHECKING:
-    from testing.servers.sqlserver.language.definitions import Cursor
+    from testing.servers.sqlserver.language.cursor import Cursor
     from testing.servers.sqlserver.session import Session
 
 SYSADMIN = "sa"

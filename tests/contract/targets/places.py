@@ -281,7 +281,8 @@ def _delta_place(settings: Mapping[str, str], folder: Path) -> TargetPlace:
 
 def duckdb_tables(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
     """The exercise: a file, read by SQL."""
-    from tests.plugins.duckdb_tables.kind import DUCKDB, IDENTIFIERS
+    from tests.plugins.duckdb_tables.kind import DUCKDB
+    from tests.plugins.duckdb_tables.names import IDENTIFIERS
     from tests.plugins.duckdb_tables.target import DuckDbTarget
 
     del request

@@ -21,7 +21,6 @@ from replicator.targets.base import Drop, TargetTable
 from replicator.targets.delta import inspection
 from replicator.targets.delta.destination import delta_store
 from replicator.targets.delta.kind import DELTA
-from replicator.targets.delta.query_examples import examples
 from replicator.targets.iceberg.destination import NO_LAKE, LakeCatalog
 from testing.servers.glue import EmbeddedGlue
 from testing.servers.stores.s3 import EmbeddedS3
@@ -162,7 +161,7 @@ def test_a_tables_page_has_its_figures_and_rows(lake: DeltaLake) -> None:
 def test_examples_have_no_secret_and_read_the_table(lake: DeltaLake) -> None:
     table = lake.table(KEYED, 'o\'clock "x"')
     lake.merge(table, KEYED, *[insert(n, n, "x", b"y") for n in range(3)])
-    texts = {one.engine: one.text for one in examples(lake.store, table)}
+    texts = {one.engine: one.text for one in inspection.examples(lake.store, table)}
     assert list(texts) == ["Spark", "DuckDB", "deltalake", "Polars", "Trino", "Databricks", "Snowflake"]
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
@@ -171,7 +170,7 @@ def test_examples_have_no_secret_and_read_the_table(lake: DeltaLake) -> None:
     assert out.getvalue().count("\n| ") >= 3
     secret = {"store": "s3", "location": "s3://bucket/x", "credentials": "keys", "access_key_id": "AKIA-own",
         "secret_access_key": "s3cr3t-and-unique", "store_endpoint": "https://minio:9000"}  # fmt: skip
-    for one in examples(delta_store(secret, NO_LAKE), table):
+    for one in inspection.examples(delta_store(secret, NO_LAKE), table):
         assert "s3cr3t-and-unique" not in one.text
         assert "AKIA-own" not in one.text
         assert "retry_timeout" not in one.text
@@ -180,7 +179,7 @@ def test_examples_have_no_secret_and_read_the_table(lake: DeltaLake) -> None:
 def test_the_example_of_duckdb_reads_the_table(lake: DeltaLake) -> None:
     table = lake.table(KEYED)
     lake.merge(table, KEYED, *[insert(n, n, "x", b"y") for n in range(3)])
-    text = next(one.text for one in examples(lake.store, table) if one.engine == "DuckDB")
+    text = next(one.text for one in inspection.examples(lake.store, table) if one.engine == "DuckDB")
     first, *statements = text.split("\n")
     assert first == "INSTALL delta; LOAD delta;"
     (extension,) = Path(str(duckdb_extension_delta.__file__)).parent.rglob("*.duckdb_extension")

@@ -12,7 +12,8 @@ from replicator.staging.storage import Storage
 from replicator.targets.base import Target, TargetTable
 from replicator.targets.postgres.config import destination
 from replicator.targets.postgres.dialect import PostgresDialect
-from replicator.targets.postgres.kind import CAPABILITIES, TEXT
+from replicator.targets.postgres.kind import CAPABILITIES
+from replicator.targets.postgres.names import TEXT
 from replicator.targets.warehouse.dialect import POSITIONS, Columns, Session
 from replicator.targets.warehouse.target import WarehouseTarget
 from webapp.embedded.postgres_source import EmbeddedPostgresSource

@@ -40,7 +40,7 @@ from replicator.targets.base import (
     TargetTable,
     remaining,
 )
-from tests.plugins.duckdb_tables.kind import CAPABILITIES, IDENTIFIERS, types
+from tests.plugins.duckdb_tables.names import CAPABILITIES, IDENTIFIERS, types
 
 POSITIONS = """CREATE TABLE IF NOT EXISTS _tidemark_positions (
     namespace VARCHAR, name VARCHAR, owner VARCHAR, applied BIGINT, loaded BIGINT, version BIGINT, load VARCHAR,

@@ -15,6 +15,7 @@ from replicator.model.identifiers import TableId
 from replicator.model.routing import ROUTING, Route, Routing
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import STRING
+from replicator.selection.computing import refusal
 
 RULES = """
   shop_*.orders: sales.orders_{1}
@@ -95,7 +96,7 @@ def test_tables_share_a_target_table(rule: str, route: Route) -> None:
         assert (shared.value, shared.shared) == (route.value, f"{route.namespace}.{route.name}")
         assert Computed.from_dict(shared.to_dict()) == shared
         keyless = TableSchema(TableId("shop_eu", "orders"), (Column("a", STRING, True, ""),))
-        assert "need a key" in shared.refusal(route.column, keyless)
+        assert "need a key" in refusal(route.column, shared, keyless)
 
 
 NAMES = st.text("ab_.{}*1 ", min_size=1, max_size=8)

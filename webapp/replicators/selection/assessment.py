@@ -17,6 +17,7 @@ from replicator.model.routing import Routing
 from replicator.model.schema import RESERVED, TableSchema
 from replicator.model.table_set import TableSet
 from replicator.model.types import STRING, DataType, Kind, widens
+from replicator.selection.computing import refusal
 from replicator.selection.masking import masked_schema
 from replicator.sources.base import Catalog, TableInfo, cascades_of
 from replicator.sources.registry import source_kind
@@ -202,7 +203,7 @@ def _with_computed(
     known = masked_schema(known, masks)
     columns = []
     for name, column in computed.items():
-        why = column.refusal(name, known)
+        why = refusal(name, column, known)
         support = NONE if why else target.types(column.type).support
         columns.append(ColumnAssessment(name, str(column), target.type_name(column.type), support, why))
     return replace(

@@ -6,12 +6,8 @@ acknowledged, which the kernel delays by 40 ms.  Each merge reads a table's meta
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from replicator.targets.iceberg.jvm.engine import Engine
 from replicator.targets.iceberg.jvm.janino import instance
-
-if TYPE_CHECKING:
-    from replicator.targets.iceberg.jvm.jvm import Engine
 
 _CLASS = "tidemark.NoDelay"
 _SOURCE = """

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from replicator.targets.iceberg.jvm.engine import Engine
 from replicator.targets.iceberg.jvm.janino import instance
-from replicator.targets.iceberg.jvm.jvm import Engine
 
 MAX_TEXT = 8 * 1024 * 1024  # characters of JSON that pass at a time, about
 _CLASS = "tidemark.ContentFiles"

@@ -6,12 +6,10 @@ each: more than half of the time of a small merge was sleep.  So a task here say
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from replicator.targets.iceberg.jvm.engine import Engine
 from replicator.targets.iceberg.jvm.janino import instance
-
-if TYPE_CHECKING:
-    from replicator.targets.iceberg.jvm.jvm import Engine
 
 _CLASS = "tidemark.PromptExecutor"
 _SOURCE = """

@@ -6,10 +6,9 @@ object of another.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from replicator.targets.iceberg.jvm.jvm import Engine
+from replicator.targets.iceberg.jvm.engine import Engine
 
 
 def class_loader(engine: Engine, name: str, source: str) -> Any:

@@ -11,8 +11,8 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 
+from replicator.targets.iceberg.jvm.engine import Engine
 from replicator.targets.iceberg.jvm.janino import class_loader
-from replicator.targets.iceberg.jvm.jvm import Engine
 
 CLASS = "tidemark.PlainLocalFileSystem"
 _SOURCE = """

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from replicator.errors import TidemarkError
 from replicator.targets.iceberg.destination import CATALOG
 from replicator.targets.iceberg.jvm import connect, jvm
+from replicator.targets.iceberg.jvm.engine import Engine
 from replicator.targets.iceberg.jvm.errors import jvm_is_gone, stack_of, translated
 
 JSON, MAP = "(JSON mapper)", "(map)"  # among an engine's Java classes
@@ -112,11 +113,11 @@ class SparkPool:
         self._names = itertools.count(1)
         self._catalog: tuple[int, Any] | None = None
 
-    def spark(self) -> jvm.Engine:
+    def spark(self) -> Engine:
         """The running engine; starts it.  Raises SparkUnavailable."""
         return jvm.running(self.config)
 
-    def catalog(self) -> tuple[jvm.Engine, Any]:
+    def catalog(self) -> tuple[Engine, Any]:
         """The Iceberg catalog through the Java API, with the engine that it lives in.
 
         Raises SparkUnavailable, TargetError.
@@ -156,7 +157,7 @@ class SparkPool:
                     with self._lock:
                         self._free.append((running.generation, name, session))
 
-    def _take(self, running: jvm.Engine) -> tuple[str, SparkSession]:
+    def _take(self, running: Engine) -> tuple[str, SparkSession]:
         while (free := self._pop()) is not None:
             generation, name, session = free
             if generation == running.generation and (not self.config.remote or connect.lives(session)):
@@ -188,19 +189,19 @@ def guarded() -> Iterator[None]:
         raise known from (None if isinstance(error, Py4JError) else error.__cause__)
 
 
-def from_java_map(running: jvm.Engine, values: Any) -> dict[str, str]:
+def from_java_map(running: Engine, values: Any) -> dict[str, str]:
     """A Java map of strings as Python's."""
     found: dict[str, str] = json.loads(_mapper(running).writeValueAsString(values))
     return found
 
 
-def java_map(running: jvm.Engine, values: Mapping[str, str]) -> Any:
+def java_map(running: Engine, values: Mapping[str, str]) -> Any:
     """A Java map of strings: one question to the JVM, whatever their number."""
     mapper = _mapper(running)
     return mapper.readValue(json.dumps(values), running.classes[MAP])
 
 
-def _mapper(running: jvm.Engine) -> Any:
+def _mapper(running: Engine) -> Any:
     kinds = running.classes
     if JSON not in kinds:
         kinds[MAP] = running.java("java.lang.Class.forName")("java.util.HashMap")

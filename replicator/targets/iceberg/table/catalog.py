@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
@@ -24,16 +24,13 @@ from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE
 from replicator.targets.base import TargetTable
 from replicator.targets.iceberg.destination import OWNER
+from replicator.targets.iceberg.jvm.engine import Engine
 from replicator.targets.iceberg.jvm.executor import prompt_executor
-from replicator.targets.iceberg.jvm.jvm import Engine
 from replicator.targets.iceberg.jvm.local_files import bypass_hadoop_permissions
 from replicator.targets.iceberg.jvm.session import SparkPool, from_java_map, java_map
 from replicator.targets.iceberg.jvm.table_states import table_states
 from replicator.targets.iceberg.table.location import location, location_beside
 from replicator.targets.iceberg.upkeep.readable_history import newest_metadata
-
-if TYPE_CHECKING:
-    from replicator.targets.iceberg.table.parts import Columns
 
 MODE = "tidemark.mode"
 STAGED = "wap.id"
@@ -46,6 +43,14 @@ MAX_SAID = 300
 _METADATA = re.compile(r"(?:file|s3a?|gs|abfss?):/.*?\.metadata\.json")
 RECENT = 20  # snapshots that a look at a table describes; there may be a thousand
 Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Ids of the columns that a part has (`parts.py`), and of those that its source dropped and the policy keeps."""
+
+    own: frozenset[int] = frozenset()
+    kept: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from replicator.errors import ConfigurationError
+from replicator.targets.iceberg.jvm.engine import Engine
 from replicator.targets.iceberg.jvm.errors import reason
-from replicator.targets.iceberg.jvm.jvm import Engine
 from replicator.targets.iceberg.layout import PARTITION_BY, SORT_BY, Pairs, TableLayout
 
 BLOOM = "write.parquet.bloom-filter-enabled.column."  # and a column's name

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 from replicator.errors import TargetConflict, TargetError
 from replicator.model.schema import TableSchema
 from replicator.targets.base import NO_TABLE, Position, TargetTable
-from replicator.targets.iceberg.table.catalog import IcebergTable
+from replicator.targets.iceberg.table.catalog import Columns, IcebergTable
 from replicator.targets.iceberg.table.type_names import promotes
 from replicator.targets.iceberg.table.types import from_iceberg
 
@@ -29,18 +29,10 @@ class PartRefused(TargetConflict):
     """Not for another try on the same table."""
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Ids of the columns that a part has, and of those that its source dropped and the policy keeps."""
-
-    own: frozenset[int] = frozenset()
-    kept: frozenset[int] = frozenset()
-
-    @classmethod
-    def of(cls, table: IcebergTable, value: str) -> Columns:
-        """Those that the table says; none for a part that it does not have."""
-        said = _said(table, value) or {}
-        return cls(frozenset(_numbers(said.get("columns", ""))), frozenset(_numbers(said.get("kept", ""))))
+def columns_of(table: IcebergTable, value: str) -> Columns:
+    """Those that the table says; none for a part that it does not have."""
+    said = _said(table, value) or {}
+    return Columns(frozenset(_numbers(said.get("columns", ""))), frozenset(_numbers(said.get("kept", ""))))
 
 
 def check(table: IcebergTable) -> None:
@@ -86,7 +78,7 @@ def others(table: IcebergTable) -> frozenset[int]:
     found: set[int] = set()
     for value in values(table):
         if value != table.name.tenant[1]:
-            columns = Columns.of(table, value)
+            columns = columns_of(table, value)
             found |= columns.own | columns.kept
     return frozenset(found)
 
@@ -94,7 +86,7 @@ def others(table: IcebergTable) -> frozenset[int]:
 def keeps_columns(table: IcebergTable, schema: TableSchema) -> bool:
     """Can rows have values in columns that their source's table no longer has?"""
     if table.name.part:
-        return bool(Columns.of(table, table.name.tenant[1]).kept)
+        return bool(columns_of(table, table.name.tenant[1]).kept)
     return len(table.columns) > len(schema.columns)
 
 

@@ -10,7 +10,7 @@ from replicator.errors import TargetError
 from replicator.model.mode import Mode
 from replicator.targets.base import Position
 from replicator.targets.iceberg.table.catalog import IcebergTable
-from replicator.targets.iceberg.table.parts import NO_PART, SHARED, Columns, as_property, part_position
+from replicator.targets.iceberg.table.parts import NO_PART, SHARED, as_property, columns_of, part_position
 
 APPLIED = "tidemark.applied"
 LOADED = "tidemark.loaded"
@@ -71,7 +71,7 @@ def as_kept(table: IcebergTable, at: Position, sequence: int) -> dict[str, str |
     sequence: Iceberg's sequence number of the snapshot.
     """
     if table.name.part:
-        columns = Columns.of(table, table.name.tenant[1]) if table.columns_after is None else table.columns_after
+        columns = columns_of(table, table.name.tenant[1]) if table.columns_after is None else table.columns_after
         return dict(as_property(table.name, at, columns, sequence))
     return {KEPT: json.dumps({**as_properties(at), SEQUENCE: sequence})}
 

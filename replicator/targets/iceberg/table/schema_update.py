@@ -23,9 +23,9 @@ from replicator.model.retention import Retention
 from replicator.model.schema import SEQUENCE, Column, TableSchema
 from replicator.model.types import BIGINT, Kind
 from replicator.targets.base import Create, Evolve, Position, Rename, TargetTable
-from replicator.targets.iceberg.jvm.jvm import Engine
+from replicator.targets.iceberg.jvm.engine import Engine
 from replicator.targets.iceberg.layout import Layout, TableLayout
-from replicator.targets.iceberg.table.catalog import MODE, IcebergCatalog, IcebergTable, publish
+from replicator.targets.iceberg.table.catalog import MODE, Columns, IcebergCatalog, IcebergTable, publish
 from replicator.targets.iceberg.table.layout import (
     SOURCE,
     bloom_filters,
@@ -34,7 +34,7 @@ from replicator.targets.iceberg.table.layout import (
     release,
     sort_order,
 )
-from replicator.targets.iceberg.table.parts import SHARED, Columns, as_property
+from replicator.targets.iceberg.table.parts import SHARED, as_property
 from replicator.targets.iceberg.table.position import SCHEMA_VERSION, as_properties, position, touch
 from replicator.targets.iceberg.table.type_names import iceberg_type, promotes
 from replicator.targets.iceberg.table.types import from_iceberg, to_iceberg

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from replicator.model.types import DataType, decimal
-from replicator.targets.iceberg.jvm.jvm import Engine
+from replicator.targets.iceberg.jvm.engine import Engine
 from replicator.targets.iceberg.table.type_names import NAMES, iceberg_type
 
 _KINDS = {name: kind for kind, name in NAMES.items()}

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from testing.servers.oracle.engine.catalog import MINING
 from testing.servers.oracle.engine.errors import OracleError, unsupported
 from testing.servers.oracle.engine.kinds import NUMBER
+from testing.servers.oracle.engine.session import Session
 from testing.servers.oracle.wire.calls import Bind, Outcome
-
-if TYPE_CHECKING:
-    from testing.servers.oracle.engine.session import Session
 
 _TOKEN = re.compile(
     r"\s+|--[^\n]*|/\*.*?\*/|(?P<string>'(?:[^']|'')*')|(?P<number>\d+)|(?P<bind>:\s*\w+)|(?P<arrow>=>|:=)"
@@ -30,10 +27,12 @@ Value = int | str | None
 
 
 class Block:
-    """One, run once."""
+    """One, run once.  run: does a statement of SQL."""
 
-    def __init__(self, session: Session, text: str, binds: Sequence[Bind]) -> None:
-        self._session, self._binds = session, binds
+    def __init__(
+        self, session: Session, text: str, binds: Sequence[Bind], run: Callable[[str, Sequence[Bind]], object]
+    ) -> None:
+        self._session, self._binds, self._run = session, binds, run
         self._bound = 0
         self._names: dict[str, int] = {}
         self._outputs: dict[int, Bind] = {}
@@ -93,7 +92,7 @@ class Block:
         if name == "EXECUTE":
             self._need("IMMEDIATE")
             statement = self._expression()
-            self._session.execute(str(statement), ())
+            self._run(str(statement), ())
             return
         if name in ("COMMIT", "ROLLBACK"):
             self._session.commit() if name == "COMMIT" else self._session.rollback()

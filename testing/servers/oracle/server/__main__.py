@@ -17,7 +17,7 @@ from pathlib import Path
 from testing.servers.oracle.engine.catalog import User
 from testing.servers.oracle.engine.database import Database
 from testing.servers.oracle.engine.errors import OracleError
-from testing.servers.oracle.engine.session import Session
+from testing.servers.oracle.engine.interpreter import Interpreter
 from testing.servers.oracle.server.embedded import DSN, PASSWORD, ROOT_SERVICE, SERVICE, TLS
 from testing.servers.oracle.wire import handshake
 from testing.servers.oracle.wire.calls import Calls
@@ -43,7 +43,7 @@ def serve(database: Database, client: socket.socket) -> None:
             passwords = {name: user.password for name, user in users.items()}
             national = database.catalog.parameters.get("nls_nchar_characterset", "AL16UTF16")
             login = handshake.log_in(channel, passwords, facts, lambda name: _check(users[name]), national)
-            session = Session(database, users[login.user], service, login.time_zone, number, login.program)
+            session = Interpreter(database, users[login.user], service, login.time_zone, number, login.program)
         except OracleError as error:
             channel.send(DATA, refusal(error))
             return

@@ -4,13 +4,9 @@ as is one of `sysname`, which is the system's own ("sys.types (Transact-SQL)": s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from testing.servers.sqlserver.language.cursor import ColumnDraft, Cursor
+from testing.servers.sqlserver.language.names import Names
 from testing.servers.sqlserver.refusals import Refusal, unknown
-
-if TYPE_CHECKING:
-    from testing.servers.sqlserver.language.definitions import ColumnDraft, Cursor
-    from testing.servers.sqlserver.language.names import Names
 
 SYSNAME = 256
 FLAG = "user_type"

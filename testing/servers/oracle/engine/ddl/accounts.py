@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from testing.servers.oracle.engine.catalog import DBA, PLUGGABLE, ROLES, ROOT, User
 from testing.servers.oracle.engine.ddl.columns import log_kinds
+from testing.servers.oracle.engine.ddl.definition import Definition
 from testing.servers.oracle.engine.errors import AnsweredErrors, OracleError, unsupported
-
-if TYPE_CHECKING:
-    from testing.servers.oracle.engine.ddl.definitions import Definitions
 
 _PASSWORD = re.compile(r"(IDENTIFIED\s+BY\s+)(\"[^\"]*\"|\S+)", re.IGNORECASE)
 ON_OBJECTS = (
@@ -32,9 +29,9 @@ ON_OBJECTS = (
 class Accounts:
     """One statement's."""
 
-    def __init__(self, definitions: Definitions) -> None:
-        self._all, self._words = definitions, definitions.words
-        self._session = definitions.session
+    def __init__(self, definition: Definition) -> None:
+        self._all, self._words = definition, definition.words
+        self._session = definition.session
 
     @staticmethod
     def hidden(text: str) -> str:

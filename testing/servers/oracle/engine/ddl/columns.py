@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
 from testing.servers.oracle.engine.catalog import Column, Constraint, Index, LogGroup, Table
+from testing.servers.oracle.engine.ddl.definition import Definition
 from testing.servers.oracle.engine.ddl.types import kind_of
 from testing.servers.oracle.engine.ddl.words import Words
 from testing.servers.oracle.engine.errors import OracleError, unsupported
@@ -16,9 +17,6 @@ from testing.servers.oracle.engine.kinds import LOBS, LONGS, Kind
 from testing.servers.oracle.engine.log.changes import created, fitted, triggers
 from testing.servers.oracle.engine.sql.dialect import parsed
 from testing.servers.oracle.engine.sql.expressions import Relation, Scope
-
-if TYPE_CHECKING:
-    from testing.servers.oracle.engine.ddl.definitions import Definitions
 
 CONSTRAINTS = ("CONSTRAINT", "PRIMARY", "UNIQUE", "FOREIGN", "CHECK")
 GROUPS = {"ALL": "ALL COLUMN LOGGING", "PRIMARY KEY": "PRIMARY KEY LOGGING", "UNIQUE": "UNIQUE KEY LOGGING",
@@ -33,9 +31,9 @@ class Columns:
     end of `alter`.
     """
 
-    def __init__(self, definitions: Definitions, table: Table) -> None:
-        self._all, self.table = definitions, table
-        self._words, self._catalog = definitions.words, definitions.catalog
+    def __init__(self, definition: Definition, table: Table) -> None:
+        self._all, self.table = definition, table
+        self._words, self._catalog = definition.words, definition.catalog
         self._waiting: list[str] = []
         self._making = not table.columns
 
@@ -135,7 +133,7 @@ class Columns:
 
     def _constant(self, text: str, kind: Kind) -> str:
         tree, _ = parsed(f"SELECT {text} FROM dual")
-        return fitted(self._all.session.queries().expressions.assigned(tree.expressions[0], Scope(), kind), kind)
+        return fitted(self._all.queries().expressions.assigned(tree.expressions[0], Scope(), kind), kind)
 
     # Constraints
 
@@ -195,7 +193,7 @@ class Columns:
         tree, _ = parsed(f"SELECT 1 FROM dual WHERE {text}")
         columns = {one.name: (f"c{one.id}", one.kind) for one in table.columns}
         scope = Scope([Relation(f"t{table.obj}", table.name, columns)])
-        condition = self._all.session.queries().expressions.condition(tree.args["where"].this, scope)
+        condition = self._all.queries().expressions.condition(tree.args["where"].this, scope)
         made = self._constraint(given, "C", (), condition=text)
         self._later(f"ADD CONSTRAINT {made.physical} CHECK ({condition})".replace(f"t{table.obj}.c", "c"))
 

@@ -6,21 +6,17 @@ import copy
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-import psycopg
 from sqlglot import exp
 
-from testing.servers.oracle.engine.catalog import Catalog, Index, Table
+from testing.servers.oracle.engine.catalog import Index, Table
 from testing.servers.oracle.engine.ddl.accounts import Accounts
 from testing.servers.oracle.engine.ddl.columns import Columns
+from testing.servers.oracle.engine.ddl.definition import Definition
 from testing.servers.oracle.engine.ddl.words import Words
 from testing.servers.oracle.engine.errors import OracleError, unsupported
 from testing.servers.oracle.engine.log.redo import COMMIT, DDL, START, Record
 from testing.servers.oracle.engine.sql.dialect import parsed
-
-if TYPE_CHECKING:
-    from testing.servers.oracle.engine.session import Session
 
 LOCK_MILLISECONDS = 1000
 PHYSICAL = ("TABLESPACE", "PCTFREE", "PCTUSED", "INITRANS", "MAXTRANS", "STORAGE", "LOGGING", "NOLOGGING", "ENABLE",
@@ -28,15 +24,8 @@ PHYSICAL = ("TABLESPACE", "PCTFREE", "PCTUSED", "INITRANS", "MAXTRANS", "STORAGE
             "ROW", "LOB", "NOROWDEPENDENCIES", "ROWDEPENDENCIES")  # fmt: skip
 
 
-class Definitions:
-    """One statement's."""
-
-    def __init__(self, session: Session, behind: psycopg.Connection, text: str) -> None:
-        self.session, self.behind = session, behind
-        self.text = text.strip().rstrip(";").strip()
-        self.words = Words(text)
-        self.catalog = Catalog()
-        self.changed: Table | None = None  # for the redo log: the table that the statement is about
+class Definitions(Definition):
+    """Does what the statement says."""
 
     def run(self) -> None:
         database = self.session.database
@@ -95,29 +84,6 @@ class Definitions:
                 handler()
                 return
         Accounts(self).statement()
-
-    def table(self, privilege: str) -> Table:
-        """The one that is named next; who has not the right is told that there is none."""
-        found = self.catalog.table(*self.words.qualified(self.session.schema))
-        account = self.session.account
-        if found.owner != account.name and not account.has(privilege):
-            self.catalog.check(account, found, privilege.split(maxsplit=1)[0])
-        self.changed = found
-        return found
-
-    def owner_for(self, privilege: str) -> tuple[str, str]:
-        """Owner and name of what is to be made."""
-        owner, name = self.words.qualified(self.session.schema)
-        account = self.session.account
-        wanted = (f"CREATE {privilege}",) if owner == account.name else ()
-        if not account.has(*wanted, f"CREATE ANY {privilege}"):
-            raise OracleError(1031)
-        if owner not in self.catalog.users:
-            raise OracleError(1918, owner)
-        taken = (owner, name) in self.catalog.tables or (owner, name) in self.catalog.sequences
-        if taken or (owner, name) in self.catalog.types:
-            raise OracleError(955)
-        return owner, name
 
     def _create_temporary(self) -> None:
         self._create_table(temporary=True)
@@ -219,14 +185,6 @@ class Definitions:
         table = self.catalog.table(self.session.schema, self.words.name())
         self.words.need("TO")
         self.rename(table, self.words.name())
-
-    def rename(self, table: Table, name: str) -> None:
-        if (table.owner, name) in self.catalog.tables:
-            raise OracleError(955)
-        self.catalog.put(table, name=name)
-        self.changed = table
-        with_new = self.catalog.table(table.owner, name)
-        self.catalog.put(with_new, defined=self.session.database.scn)
 
     def _create_unique(self) -> None:
         self._create_index(unique=True)

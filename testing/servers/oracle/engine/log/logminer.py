@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from testing.servers.oracle.engine.catalog import Table
+from testing.servers.oracle.engine.database import Database
 from testing.servers.oracle.engine.errors import OracleError, unsupported
 from testing.servers.oracle.engine.log.redo import BLOCK, COMMIT, DDL, ENDLESS, ROLLBACK, START, Log, Record
 from testing.servers.oracle.engine.log.statements import XML, Statements, Style, hexed
 from testing.servers.oracle.wire.values import rowid_text
-
-if TYPE_CHECKING:
-    from testing.servers.oracle.engine.session import Session
 
 NEW, REMOVE = 1, 2
 COMMITTED_ONLY, ONLINE, FROM_REDO, CONTINUOUS, TRACKING = 2, 16, 32, 1024, 8
@@ -44,6 +42,17 @@ class Row:
     goes_on: bool = False
     status: int = 0
     info: str | None = None
+
+
+class Session(Protocol):
+    """What LogMiner asks of a session."""
+
+    database: Database
+    nls: dict[str, str]
+    time_zone: str
+
+    @property
+    def in_pluggable(self) -> bool: ...
 
 
 class LogMiner:

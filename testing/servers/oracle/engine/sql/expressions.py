@@ -30,7 +30,6 @@ from testing.servers.oracle.engine.kinds import (
 )  # fmt: skip
 from testing.servers.oracle.engine.sql.coercions import assigned, compared, padded
 from testing.servers.oracle.engine.sql.dialect import PREFIX
-from testing.servers.oracle.engine.sql.functions import FUNCTIONS, PACKAGES
 
 COMPARISONS = {exp.EQ: "=", exp.NEQ: "<>", exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
 PSEUDO_COLUMNS = ("ROWID", "ROWNUM", "LEVEL", "SYSDATE", "USER", "UID")
@@ -93,11 +92,18 @@ def quoted(text: str) -> str:
     )
 
 
-class Expressions:
-    """query: how a subquery is translated."""
+Nodes = Sequence[exp.Expr]
+Function = Callable[["Expressions", Nodes, Scope], Typed]
 
-    def __init__(self, session: Session, query: Callable[[exp.Expr, Scope], tuple[str, Sequence[Kind | None]]]) -> None:
-        self.session, self._query = session, query
+
+class Expressions:
+    """query: how a subquery is translated; functions, packages: by their names."""
+
+    def __init__(
+        self, session: Session, query: Callable[[exp.Expr, Scope], tuple[str, Sequence[Kind | None]]],
+        functions: Mapping[str, Function], packages: Mapping[str, Function],
+    ) -> None:  # fmt: skip
+        self.session, self._query, self._functions, self._packages = session, query, functions, packages
 
     def of(self, node: exp.Expr, scope: Scope) -> Typed:
         for kind in type(node).__mro__:
@@ -169,8 +175,8 @@ class Expressions:
         prefix = _name(table) if table else ""
         if prefix and not owner and name in ("NEXTVAL", "CURRVAL"):
             return Typed(f"{name.lower()}('{self.session.sequence(self.session.schema, prefix)}')", NUMBER)
-        if prefix and f"{prefix}.{name}" in PACKAGES:
-            return PACKAGES[f"{prefix}.{name}"](self, [], scope)
+        if prefix and f"{prefix}.{name}" in self._packages:
+            return self._packages[f"{prefix}.{name}"](self, [], scope)
         level: Scope | None = scope
         while level is not None:
             for one in level.relations:
@@ -386,18 +392,18 @@ class Expressions:
 
     def _function(self, node: exp.Anonymous, scope: Scope) -> Typed:
         name = str(node.this).upper()
-        if name not in FUNCTIONS:
+        if name not in self._functions:
             raise OracleError(904, f'"{name}"')
-        return FUNCTIONS[name](self, node.expressions, scope)
+        return self._functions[name](self, node.expressions, scope)
 
     def _package(self, node: exp.Dot, scope: Scope) -> Typed:
         inner = node.expression
         name = (
             f"{_name(node.this)}.{str(inner.this).upper() if isinstance(inner, exp.Anonymous) else inner.name.upper()}"
         )
-        if name not in PACKAGES:
+        if name not in self._packages:
             raise OracleError(904, f'"{name}"')
-        return PACKAGES[name](self, inner.expressions, scope)
+        return self._packages[name](self, inner.expressions, scope)
 
     def _trim(self, node: exp.Trim, scope: Scope) -> Typed:
         where = node.args.get("position") or "BOTH"

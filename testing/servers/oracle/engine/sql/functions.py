@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -26,28 +24,12 @@ from testing.servers.oracle.engine.kinds import (
     Kind,
 )  # fmt: skip
 from testing.servers.oracle.engine.sql.coercions import assigned
+from testing.servers.oracle.engine.sql.expressions import Expressions, Function, Nodes, Scope, Typed, quoted
 
-if TYPE_CHECKING:
-    from testing.servers.oracle.engine.sql.expressions import Expressions, Scope, Typed
-
-Nodes = Sequence[exp.Expr]
-Function = Callable[["Expressions", Nodes, "Scope"], "Typed"]
 CLOB, BLOB, RAW = Kind("CLOB"), Kind("BLOB"), Kind("RAW", 2000)
 DOUBLE, INT = Kind("BINARY_DOUBLE"), Kind("INT")  # the latter is Postgres' alone
 GAP = ("1582-10-05", "1582-10-14")  # between the Julian calendar and the Gregorian
 _DIGITS = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d{1,9}))?\s*(.*)$")
-
-
-def _typed(sql: str, kind: Kind | None, literal: str | None = None) -> Typed:
-    from testing.servers.oracle.engine.sql.expressions import Typed
-
-    return Typed(sql, kind, literal)
-
-
-def _quoted(text: str) -> str:
-    from testing.servers.oracle.engine.sql.expressions import quoted
-
-    return quoted(text)
 
 
 def _plain(template: str, kind: Kind | None, *wanted: Kind) -> Function:
@@ -56,7 +38,7 @@ def _plain(template: str, kind: Kind | None, *wanted: Kind) -> Function:
     def made(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
         kinds = [wanted[min(at, len(wanted) - 1)] for at in range(len(nodes))]
         texts = [me.assigned(node, scope, one) for node, one in zip(nodes, kinds, strict=True)]
-        return _typed(template.format(", ".join(texts), *texts), kind)
+        return Typed(template.format(", ".join(texts), *texts), kind)
 
     return made
 
@@ -68,14 +50,14 @@ def _first(template: str) -> Function:
         values = [me.of(one, scope) for one in nodes]
         kind = next((one.kind for one in values if one.kind), None)
         texts = [assigned(one.sql, one.kind, kind, me.session.time_zone) if kind else one.sql for one in values]
-        return _typed(template.format(", ".join(texts), *texts), kind)
+        return Typed(template.format(", ".join(texts), *texts), kind)
 
     return made
 
 
 def _lob_length(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
     """Characters or bytes."""
-    return _typed(f"length({me.of(nodes[0], scope).sql})::numeric", NUMBER)
+    return Typed(f"length({me.of(nodes[0], scope).sql})::numeric", NUMBER)
 
 
 def _serialized(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
@@ -83,15 +65,15 @@ def _serialized(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
     document, packed = me.of(nodes[0], scope), nodes[1].name == "1"
     if document.kind is None or document.kind.name != "XMLTYPE":
         raise OracleError(932, "expected - got -")
-    return _typed(f"regexp_replace({document.sql}, '>\\s*<', '>{'' if packed else ' '}<', 'g')", CLOB)
+    return Typed(f"regexp_replace({document.sql}, '>\\s*<', '>{'' if packed else ' '}<', 'g')", CLOB)
 
 
 def _count(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
     if isinstance(nodes[0], exp.Star):
-        return _typed("count(*)::numeric", NUMBER)
+        return Typed("count(*)::numeric", NUMBER)
     if isinstance(nodes[0], exp.Distinct):
-        return _typed(f"count(DISTINCT {me.of(nodes[0].expressions[0], scope).sql})::numeric", NUMBER)
-    return _typed(f"count({me.of(nodes[0], scope).sql})::numeric", NUMBER)
+        return Typed(f"count(DISTINCT {me.of(nodes[0].expressions[0], scope).sql})::numeric", NUMBER)
+    return Typed(f"count({me.of(nodes[0], scope).sql})::numeric", NUMBER)
 
 
 def _decode(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
@@ -105,7 +87,7 @@ def _decode(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
     for at, choice in enumerate(pairs[::2]):
         left, right = me.pair(nodes[0], choice, scope)
         whens += f" WHEN {left} IS NOT DISTINCT FROM {right} THEN {texts[at]}"
-    return _typed(f"(CASE{whens}{f' ELSE {texts[-1]}' if rest is not None else ''} END)", kind)
+    return Typed(f"(CASE{whens}{f' ELSE {texts[-1]}' if rest is not None else ''} END)", kind)
 
 
 def _to_char(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
@@ -113,30 +95,30 @@ def _to_char(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
     model = me.literal(nodes[1], scope) if len(nodes) > 1 else ""
     name = value.kind.name if value.kind else ""
     if name in NUMBERS and model.upper() in ("", "TM9", "TM"):
-        return _typed(f"ora.num_char(({value.sql})::numeric)", TEXT)
+        return Typed(f"ora.num_char(({value.sql})::numeric)", TEXT)
     if name in INTERVALS and value.kind:
         function = "ds_char" if name == SECONDS else "ym_char"
         digits = f"{value.kind.precision or 2}" + (f", {value.kind.scale}" if name == SECONDS else "")
-        return _typed(f"ora.{function}({value.sql}, {digits})", TEXT)
+        return Typed(f"ora.{function}({value.sql}, {digits})", TEXT)
     if name in ("DATE", "TIMESTAMP", ZONED, LOCAL) and value.kind:
         setting = {"DATE": "NLS_DATE_FORMAT", ZONED: "NLS_TIMESTAMP_TZ_FORMAT"}.get(name, "NLS_TIMESTAMP_FORMAT")
-        return _typed(_rendered(value.sql, value.kind, model or me.session.nls[setting], me.session.time_zone), TEXT)
+        return Typed(_rendered(value.sql, value.kind, model or me.session.nls[setting], me.session.time_zone), TEXT)
     if model:
         raise unsupported(f"TO_CHAR of {name} with {model}")
-    return _typed(me.assigned(nodes[0], scope, TEXT), TEXT)
+    return Typed(me.assigned(nodes[0], scope, TEXT), TEXT)
 
 
 def _rendered(sql: str, kind: Kind, model: str, zone: str) -> str:
     """A datetime in a model: what Postgres' to_char knows, fractions and zones put between."""
     local = {ZONED: f"ora.local({sql})", LOCAL: f"ora.shift({sql}, interval '{zone}')"}.get(kind.name, sql)
     stamp = local if kind.name == "DATE" else f"ora.ts_date({local})"
-    offset = f"split_part({sql}, '|', 2)" if kind.name == ZONED else _quoted(zone)
+    offset = f"split_part({sql}, '|', 2)" if kind.name == ZONED else quoted(zone)
     parts, plain = [], ""
 
     def close() -> None:
         nonlocal plain
         if plain:
-            parts.append(f"to_char({stamp}, {_quoted(plain)})")
+            parts.append(f"to_char({stamp}, {quoted(plain)})")
             plain = ""
 
     for what, element in nls.elements(model):
@@ -161,10 +143,10 @@ def _parsed(kind: Kind, setting: str) -> Function:
     def made(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
         value = me.of(nodes[0], scope)
         if value.kind is None:
-            return _typed("NULL", None)
+            return Typed("NULL", None)
         model = me.literal(nodes[1], scope) if len(nodes) > 1 else me.session.nls[setting]
         if value.literal is None:
-            return _typed(_read(value.sql, kind, model), kind)
+            return Typed(_read(value.sql, kind, model), kind)
         stamp, zone = nls.parse(value.literal, model, me.session.time_zone)
         return _stamp(stamp, zone, kind)
 
@@ -176,7 +158,7 @@ def _read(sql: str, kind: Kind, model: str) -> str:
     if kind.name == ZONED or "FF" in model.upper():
         raise unsupported("a datetime made of a column's text")
     plain = "".join(nls.POSTGRES.get(element, element) for _, element in nls.elements(model))
-    stamp = f"to_timestamp({sql}, {_quoted(plain)})::timestamp(0)"
+    stamp = f"to_timestamp({sql}, {quoted(plain)})::timestamp(0)"
     return stamp if kind.name == "DATE" else f"ora.date_ts({stamp})"
 
 
@@ -184,10 +166,10 @@ def _stamp(stamp: str, zone: str, kind: Kind) -> Typed:
     if GAP[0] <= stamp[:10] <= GAP[1]:
         raise unsupported(f"a day that the calendar has not: {stamp[:10]}")
     if kind.name == "DATE":
-        return _typed(f"timestamp '{stamp[:19]}'", DATE)
+        return Typed(f"timestamp '{stamp[:19]}'", DATE)
     if kind.name == ZONED:
-        return _typed(f"'{nls.shifted(stamp, -nls.offset(zone))}|{zone}'::text", kind)
-    return _typed(f"'{stamp}'::text", kind)
+        return Typed(f"'{nls.shifted(stamp, -nls.offset(zone))}|{zone}'::text", kind)
+    return Typed(f"'{stamp}'::text", kind)
 
 
 def _literal_date(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
@@ -206,7 +188,7 @@ def _literal_timestamp(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
 def _interval(name: str) -> Function:
     def made(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
         read = nls.seconds if name == SECONDS else nls.months
-        return _typed(f"({read(me.literal(nodes[0], scope))})::numeric", Kind(name, precision=9, scale=9))
+        return Typed(f"({read(me.literal(nodes[0], scope))})::numeric", Kind(name, precision=9, scale=9))
 
     return made
 
@@ -217,9 +199,7 @@ def _units(name: str) -> Function:
 
     def made(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
         unit = me.literal(nodes[1], scope).upper()
-        return _typed(
-            f"round({me.assigned(nodes[0], scope, NUMBER)} * {sizes[unit]})", Kind(name, precision=9, scale=9)
-        )
+        return Typed(f"round({me.assigned(nodes[0], scope, NUMBER)} * {sizes[unit]})", Kind(name, precision=9, scale=9))
 
     return made
 
@@ -228,7 +208,7 @@ def _unistr(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
     text = re.sub(r"\\(\\|[0-9A-Fa-f]{4})", lambda one: "\\" if one[1] == "\\" else chr(int(one[1], 16)),
                   me.literal(nodes[0], scope))  # fmt: skip
     text = text.encode("utf-16", "surrogatepass").decode("utf-16")
-    return _typed(_quoted(text), Kind("NVARCHAR2", 2000), text)
+    return Typed(quoted(text), Kind("NVARCHAR2", 2000), text)
 
 
 def _rounded(function: str) -> Function:
@@ -240,28 +220,28 @@ def _rounded(function: str) -> Function:
                     "MI": "minute"}.get(unit)  # fmt: skip
             if function != "trunc" or word is None:
                 raise unsupported(f"{function} of a date to {unit}")
-            return _typed(f"date_trunc('{word}', {value.sql})", DATE)
+            return Typed(f"date_trunc('{word}', {value.sql})", DATE)
         places = f", {me.assigned(nodes[1], scope, NUMBER)}::int" if len(nodes) > 1 else ""
-        return _typed(f"{function}({me.assigned(nodes[0], scope, NUMBER)}{places})", NUMBER)
+        return Typed(f"{function}({me.assigned(nodes[0], scope, NUMBER)}{places})", NUMBER)
 
     return made
 
 
 def _from_tz(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
     stamp = me.assigned(nodes[0], scope, TIMESTAMP)
-    return _typed(assigned(stamp, TIMESTAMP, ZONED_TIMESTAMP, me.literal(nodes[1], scope)), ZONED_TIMESTAMP)
+    return Typed(assigned(stamp, TIMESTAMP, ZONED_TIMESTAMP, me.literal(nodes[1], scope)), ZONED_TIMESTAMP)
 
 
 def _utc(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
     value = me.assigned(nodes[0], scope, ZONED_TIMESTAMP)
-    return _typed(f"split_part({value}, '|', 1)", Kind("TIMESTAMP", scale=9))
+    return Typed(f"split_part({value}, '|', 1)", Kind("TIMESTAMP", scale=9))
 
 
 def _context(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
     if me.literal(nodes[0], scope).upper() != "USERENV":
         raise OracleError(2003)
     value = me.session.context(me.literal(nodes[1], scope).upper())
-    return _typed("NULL" if value is None else _quoted(value), Kind("VARCHAR2", 256))
+    return Typed("NULL" if value is None else quoted(value), Kind("VARCHAR2", 256))
 
 
 FUNCTIONS: dict[str, Function] = {
@@ -296,13 +276,13 @@ FUNCTIONS: dict[str, Function] = {
     "TO_DSINTERVAL": _interval(SECONDS), "TO_YMINTERVAL": _interval(MONTHS), "NUMTODSINTERVAL": _units(SECONDS),
     "NUMTOYMINTERVAL": _units(MONTHS), "FROM_TZ": _from_tz, "SYS_EXTRACT_UTC": _utc, "UNISTR": _unistr,
     "HEXTORAW": _plain("decode({0}, 'hex')", RAW, TEXT), "RAWTOHEX": _plain("upper(encode({0}, 'hex'))", TEXT, RAW),
-    "EMPTY_CLOB": lambda *_: _typed("''::text", CLOB), "EMPTY_BLOB": lambda *_: _typed("''::bytea", BLOB),
+    "EMPTY_CLOB": lambda *_: Typed("''::text", CLOB), "EMPTY_BLOB": lambda *_: Typed("''::bytea", BLOB),
     "ROWIDTOCHAR": _plain("{0}", Kind("VARCHAR2", 18), ROWID), "CHARTOROWID": _plain("{0}", ROWID, TEXT),
-    "SYS_CONTEXT": _context, "SYS_GUID": lambda *_: _typed("decode(md5(random()::text), 'hex')", Kind("RAW", 16)),
+    "SYS_CONTEXT": _context, "SYS_GUID": lambda *_: Typed("decode(md5(random()::text), 'hex')", Kind("RAW", 16)),
     "XMLTYPE": _plain("{0}", Kind("XMLTYPE"), CLOB), "XMLSERIALIZE": _serialized,
 }  # fmt: skip
 PACKAGES: dict[str, Function] = {
-    "DBMS_FLASHBACK.GET_SYSTEM_CHANGE_NUMBER": lambda me, *_: _typed(f"{me.session.scn()}::numeric", NUMBER),
+    "DBMS_FLASHBACK.GET_SYSTEM_CHANGE_NUMBER": lambda me, *_: Typed(f"{me.session.scn()}::numeric", NUMBER),
     "DBMS_LOB.SUBSTR": _plain("ora.substr({1}, {3}, {2})", TEXT, CLOB, NUMBER),
     "DBMS_LOB.GETLENGTH": _lob_length,
     "UTL_RAW.CAST_TO_RAW": _plain("convert_to({0}, 'UTF8')", RAW, TEXT),

@@ -14,6 +14,7 @@ from testing.servers.oracle.engine.catalog import Catalog, Table, User
 from testing.servers.oracle.engine.errors import OracleError, unsupported
 from testing.servers.oracle.engine.kinds import LOCAL, Kind
 from testing.servers.oracle.engine.sql.expressions import Expressions, Relation, Scope, Session
+from testing.servers.oracle.engine.sql.functions import FUNCTIONS, PACKAGES
 from testing.servers.oracle.engine.views.view import View
 
 # What of a version of a row was committed at an SCN.
@@ -48,7 +49,7 @@ class Queries:
     ) -> None:  # fmt: skip
         self._catalog, self._user, self._session = catalog, user, session
         self._view, self._flashback = view, flashback
-        self._expressions = Expressions(session, self._subquery)
+        self._expressions = Expressions(session, self._subquery, FUNCTIONS, PACKAGES)
         self._aliases = 0
         self._views: dict[str, View] = {}
         self._tables: list[Table] = []

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from testing.servers.oracle.engine.catalog import ADMINISTRATORS, Column, Table
 from testing.servers.oracle.engine.kinds import NUMBERS
+from testing.servers.oracle.engine.session import Session
 from testing.servers.oracle.engine.views.times import day
-
-if TYPE_CHECKING:
-    from testing.servers.oracle.engine.session import Session
 
 Rows = Iterator[Sequence[Any]]
 ADMINISTRATORS_HAVE = (

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from testing.servers.oracle.engine.catalog import PLUGGABLE, ROOT
 from testing.servers.oracle.engine.log.logminer import NAMES, Row, place
 from testing.servers.oracle.engine.log.redo import BLOCK, GROUPS
+from testing.servers.oracle.engine.session import Session
 from testing.servers.oracle.engine.views.times import day
 from testing.servers.oracle.wire.handshake import RELEASE
-
-if TYPE_CHECKING:
-    from testing.servers.oracle.engine.session import Session
 
 DBID, THREAD = 1_700_000_001, 1
 PLUGGABLE_ID = 3  # CON_ID: 1 is the root, 2 the seed

@@ -4,19 +4,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from testing.servers.oracle.engine.catalog import DICTIONARY
 from testing.servers.oracle.engine.kinds import DATE, NUMBER, Kind
+from testing.servers.oracle.engine.session import Session
 from testing.servers.oracle.engine.views.dictionary import DICTIONARY_VIEWS
 from testing.servers.oracle.engine.views.performance import PERFORMANCE_VIEWS, contents
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from testing.servers.oracle.engine.session import Session
 
 # Of columns.txt: NUMBER, DATE, a name, a text, LONG, RAW.
 KINDS = {"n": NUMBER, "d": DATE, "t": Kind("VARCHAR2", 128), "c": Kind("VARCHAR2", 4000), "l": Kind("LONG"),
