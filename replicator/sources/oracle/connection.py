@@ -67,11 +67,17 @@ _OF_ONE_TABLE: dict[int, type[TableError]] = {
     54: TableBusy,
     4021: TableBusy,
     60: TableBusy,
+    # of values that are compared: bounds of chunks, under a key of another type
+    **dict.fromkeys(
+        (932, 1426, 1465, 1722, 1830, 1839, 1840, 1841, 1843, 1847, 1850, 1851, 1852, 1858, 1861, 1867, 1873),
+        KeyChanged,
+    ),
 }
 # Of the statement: syntax, names, values; the same statement fails again.
 _OF_THE_STATEMENT = frozenset(
-    {904, 907, 911, 917, 920, 932, 933, 936, 1722, 1830, 1841, 1843, 1847, 1858, 1861, 1476, 1426, 1438, 12899, 6502}
-    | {900, 902, 903, 905, 906, 909, 913, 921, 923, 928, 1465, 1756, 1788, 22806, 3048, 3049}
+    {904, 907, 911, 917, 920, 933, 936, 1438, 1476, 6502, 12899}
+    | {900, 902, 903, 905, 906, 909, 913, 921, 923, 928, 1756, 1788, 22806, 3048, 3049}
+    | {code for code, kind in _OF_ONE_TABLE.items() if kind is KeyChanged}
 )
 _OPEN = "ALTER PLUGGABLE DATABASE ALL OPEN;"
 _LISTENED = (
@@ -281,8 +287,8 @@ def _of_table(code: int, reason: str, table: TableId) -> TidemarkError:
         return kind(f"{name}: {reason}", table=name)
     if issubclass(kind, TableNotRead):
         return kind(f"{name} could not be read temporarily: {reason}", table=name, remedy=_REMEDIES.get(code))
-    if code in {932, 1722} and not issubclass(kind, KeyChanged):
-        return kind(f"{name} cannot be read: the server refuses it: {reason}", table=name)
+    if kind is KeyChanged:
+        return kind(f"{name} has another key than when its chunks were planned: {reason}", table=name)
     return kind(f"{name} cannot be read: the server refuses it: {reason}", table=name, remedy=_REMEDIES.get(code))
 
 

@@ -11,7 +11,9 @@ import oracledb
 import pytest
 
 from testing.servers.oracle.server.embedded import EmbeddedOracle
+from tests.contract.oracle import OraclePlace
 
+KEYED = "CREATE TABLE @.t (id int PRIMARY KEY, v varchar(20))"
 NAMES = itertools.count()
 MINER = "LOGMINING, SELECT_CATALOG_ROLE, EXECUTE_CATALOG_ROLE"
 
@@ -85,3 +87,13 @@ def schema(oracle: EmbeddedOracle) -> Iterator[Schema]:
     made = Schema(oracle, name)
     yield made
     made.connection.close()
+
+
+@pytest.fixture
+def minimal(oracle: EmbeddedOracle) -> OraclePlace:
+    """A schema on a server with minimal supplemental logging."""
+    with closing(oracle.connect()) as session, session.cursor() as cursor:
+        cursor.execute("ALTER DATABASE ADD SUPPLEMENTAL LOG DATA")
+    place = OraclePlace(oracle.address, oracle.connect())
+    place.run(KEYED)
+    return place

@@ -32,9 +32,9 @@ from testing.servers.tls import certificate
 from tests.contract.oracle import OracleKeptPlace, OraclePlace
 from tests.contract.place import SECONDS, changes
 from tests.crash.sources import copied
+from tests.integration.oracle.conftest import KEYED
 
 pytestmark = pytest.mark.integration
-KEYED = "CREATE TABLE @.t (id int PRIMARY KEY, v varchar(20))"
 
 
 class ArchivedPlace(OraclePlace):
@@ -168,16 +168,6 @@ def test_what_is_not_set_up_is_told_with_the_sql_for_it(tmp_path: Path) -> None:
 
 def one_of(checks: list[CheckResult], name: str) -> CheckResult:
     return next(one for one in checks if one.name == name)
-
-
-@pytest.fixture
-def minimal(oracle: EmbeddedOracle) -> OraclePlace:
-    """On a server with minimal supplemental logging."""
-    with closing(oracle.connect()) as session, session.cursor() as cursor:
-        cursor.execute("ALTER DATABASE ADD SUPPLEMENTAL LOG DATA")
-    place = OraclePlace(oracle.address, oracle.connect())
-    place.run(KEYED)
-    return place
 
 
 def test_a_server_that_goes_on_is_read_on_and_another_past_of_it_is_told_from_the_one_that_was_read(
