@@ -14,6 +14,7 @@ from replicator.model.types import DataType
 from replicator.state.journal import DDL_OPERATIONS, Segment
 
 NO_TABLE = "(none)"  # in the place of a load: there was no table
+COMMIT_SECONDS = 0.7  # more commits make nothing fresher by more than that, and each is files and a snapshot
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -254,7 +255,8 @@ class Capabilities:
     table, and `Position.loaded` is never behind `applied`.
     verified: verification has a reader of its tables; upkeep: `maintain` has to be called for idle tables, too.
     jvm: it works in the process's JVM; staged_urls: it reads staged files itself, at a URL that it can reach.
-    commit_seconds: at least so long between two turns of a table that have committed: where each commit costs.
+    commit_seconds: at least so long from the begin of a table's turn that commits to that of its next: each commit
+    costs.
     shared_modes: those of tables that several source tables share (`TargetTable.part`); empty: it has no such tables.
     """
 
@@ -267,7 +269,7 @@ class Capabilities:
     upkeep: bool = False
     jvm: bool = False
     staged_urls: bool = False
-    commit_seconds: float = 0.0
+    commit_seconds: float = COMMIT_SECONDS
     shared_modes: frozenset[Mode] = frozenset()
 
 

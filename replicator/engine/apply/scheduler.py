@@ -7,6 +7,7 @@ others' turns still do.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import traceback
@@ -22,6 +23,7 @@ from replicator.errors import FenceLost, SparkUnavailable, TargetConflict, Targe
 from replicator.model.identifiers import TableId
 from replicator.state.journal import ApplyStore, ApplyTable
 from replicator.state.lease import Lease
+from replicator.state.tables import TableState
 from replicator.targets.base import Target
 
 POLL_SECONDS = 0.5
@@ -29,6 +31,7 @@ POLL_SECONDS = 0.5
 # long.
 EMPTY_SECONDS = 0.2
 CONFLICT_SECONDS = 5.0
+SHORT_SECONDS = 1.0  # a rest that the loop outlasts, for the table will likely have more to do; of a load there is none
 QUEUED = 2  # turns begun for each place, so that none waits for the next look at the journal
 PATIENCE_SECONDS = 2.0  # with what is under way, once a stop was asked for (invariant 10)
 LATE_SECONDS = 10.0  # for a turn that begins beside one that outlasts the loop's time
@@ -82,8 +85,8 @@ def run_apply(  # noqa: PLR0913 - the wiring of one loop, all by name
                 going = keep if in_time else _for_a_while(pressed)
                 for table in turns.due():
                     turn = pool.submit(attempt, table, going, patient=table.table not in turns.conflicts)
-                    turns.begin(table.table, turn, in_time=in_time)
-                if not turns.under_way:
+                    turns.begin(table, turn, in_time=in_time)
+                if not turns.under_way and not turns.rest_soon_over():
                     break
                 if turns.wait():
                     turned()
@@ -130,6 +133,9 @@ class _TableScheduler:
         self._store, self._lease = store, lease
         self._parallel, self._wake = parallel, wake
         self._resting, self._pause = resting, pause
+        self._started: dict[TableId, float] = {}
+        self._paced: set[TableId] = set()  # that rest because they have committed
+        self._loading: set[TableId] = set()
         self.conflicts: dict[TableId, float] = {}  # until when, unless nothing else is left to do before
         self.under_way: dict[TableId, Future[ApplyTask]] = {}
         self._in_time: set[TableId] = set()
@@ -140,6 +146,7 @@ class _TableScheduler:
         now = time.monotonic()
         for table in [table for table, until in self._resting.items() if until <= now]:
             del self._resting[table]
+            self._paced.discard(table)
         found = self._look({table for table, until in self.conflicts.items() if until > now})
         if not found and not self.under_way and self.conflicts:
             found = self._look(set())
@@ -153,20 +160,40 @@ class _TableScheduler:
         room = QUEUED * self._parallel - len(self.under_way)
         return self._store.tables(set(self.under_way), without=aside | set(self._resting), most=room)
 
-    def begin(self, table: TableId, turn: Future[ApplyTask], *, in_time: bool) -> None:
+    def begin(self, one: ApplyTable, turn: Future[ApplyTask], *, in_time: bool) -> None:
         """It has its turn."""
+        table = one.table
         self.begun += 1
         (self._in_time.add if in_time else self._in_time.discard)(table)
-        self.under_way[table] = turn
+        (self._loading.discard if one.state is TableState.STREAMING else self._loading.add)(table)
+        self.under_way[table], self._started[table] = turn, time.monotonic()
         turn.add_done_callback(lambda _: self._wake.set())
 
     def outlast(self) -> bool:
         """One that began in time is still under way."""
         return any(table in self._in_time for table in self.under_way)
 
+    def _rest(self, table: TableId, turn: ApplyTask) -> None:
+        """From the begin of a turn that committed; from the end of one that came to nothing."""
+        now = time.monotonic()
+        pause = 0.0 if self._pause < SHORT_SECONDS and table in self._loading else self._pause
+        until = self._started[table] + pause if turn.commits else now + EMPTY_SECONDS
+        if until > now:
+            self._resting[table] = until
+            (self._paced.add if turn.commits else self._paced.discard)(table)
+
+    def rest_soon_over(self) -> bool:
+        """Of a table that has committed, and may have more to do."""
+        soon = time.monotonic() + SHORT_SECONDS
+        return any(self._resting.get(table, math.inf) <= soon for table in self._paced)
+
+    def _rested(self) -> float:
+        """Seconds until the next table has rested."""
+        return min(self._resting.values(), default=math.inf) - time.monotonic()
+
     def wait(self) -> bool:
         """Until a turn ends, or there may be something to begin; True where one ended."""
-        self._wake.wait(POLL_SECONDS)
+        self._wake.wait(max(0.0, min(POLL_SECONDS, self._rested())))
         return self._settle([table for table, turn in self.under_way.items() if turn.done()])
 
     def finish(self, pressed: Callable[[], bool], interrupt: Callable[[], None]) -> None:
@@ -185,8 +212,7 @@ class _TableScheduler:
                 self.conflicts[table] = time.monotonic() + CONFLICT_SECONDS
                 continue
             self.conflicts.pop(table, None)
-            if pause := self._pause if turn.commits else EMPTY_SECONDS:
-                self._resting[table] = time.monotonic() + pause
+            self._rest(table, turn)
             if turn.whole:
                 self._store.turned(self._lease, table)
         return bool(ended)

@@ -65,6 +65,7 @@ SMALL_BYTES = (
     4 * 1024 * 1024
 )  # a commit of no more is waited for a little: at the log's head there is nothing to read on
 SMALL_SECONDS = 0.25
+MANY_ROWS, MANY_SECONDS = 5_000, 1.0  # of a commit, and how long after the last one it is due
 MAX_DEAD_LETTERS = 1000  # rows of one table that wait for somebody; one that has more is better read again
 
 
@@ -74,12 +75,12 @@ class CaptureOptions:
     after a rest.
 
     Where commits are costly (a file for each of many tables) they are rarer: three times as long as the last one took,
-    `flush_most` at most.
+    `flush_most` at most.  So are those of MANY_ROWS: to merge them takes longer than to wait.
     """
 
     flush_rows: int = 250_000
     flush_bytes: int = 64 * 1024 * 1024
-    flush_seconds: float = 1.0
+    flush_seconds: float = 0.25
     flush_most: float = 5.0
     window_keys: int = 500_000
     read: ReadOptions = field(default_factory=ReadOptions)
@@ -341,10 +342,11 @@ class _Capture:
             return True
         if not self._waiting:
             return now - self._committed_at >= IDLE_COMMIT_SECONDS
+        least = max(self._flush_after, MANY_SECONDS if self.writer.rows >= MANY_ROWS else 0.0)
         return (
             self.writer.rows >= self._options.flush_rows
             or self.writer.bytes >= self._options.flush_bytes
-            or now - self._committed_at >= self._flush_after
+            or now - self._committed_at >= least
         )
 
     def _begin_commit(self, boundary: Offset) -> None:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ class Store:
     failures: list[TableId] = field(default_factory=list)
     made: list[TableId] = field(default_factory=list)
     looks: int = 0
+    loading: bool = False
 
     def tables(self, busy: Any = (), *, without: Collection[TableId] = (), most: int | None = None) -> list[ApplyTable]:
         self.looks += 1
@@ -43,9 +45,8 @@ class Store:
         ]
         self.order += due
         self.upto |= {table: self.pending[table] for table in due}
-        return [
-            ApplyTable(t, (t.database, t.name), TableState.STREAMING, 0, 0, -1, None, False, False, "L", 1) for t in due
-        ]
+        state = TableState.RELOADING if self.loading else TableState.STREAMING
+        return [ApplyTable(t, (t.database, t.name), state, 0, 0, -1, None, False, False, "L", 1) for t in due]
 
     def items(self, table: TableId, after: int, *, chunks_only: bool = False) -> list[Segment]:
         assert not chunks_only
@@ -75,7 +76,7 @@ class Lake:
     """A Target; `merging` is called with the table's name in the midst of a merge."""
 
     merging: Callable[[str], None] = lambda _: None
-    capabilities = Capabilities()
+    capabilities = Capabilities(commit_seconds=0.0)
     at: dict[str, int] = field(default_factory=dict)
 
     def position(self, table: TargetTable) -> Position:
@@ -267,6 +268,46 @@ def test_each_thread_lets_go_of_the_store_once_also_after_a_failure() -> None:
     with pytest.raises(SparkUnavailable):
         run(Store({A: 1, B: 1, C: 1}), Lake(merging), released=lambda: left.append(threading.get_ident()))
     assert len(left) == len(set(left)) == 2
+
+
+def test_a_table_that_follows_the_log_has_no_two_turns_within_a_short_time_and_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From begin to begin."""
+    began: list[float] = []
+    begin = scheduler._TableScheduler.begin
+
+    def noted(turns: scheduler._TableScheduler, *given: Any, **more: Any) -> None:
+        began.append(time.monotonic())
+        begin(turns, *given, **more)
+
+    monkeypatch.setattr(scheduler._TableScheduler, "begin", noted)
+    store, lake = Store({A: 1}), Lake()
+    lake.capabilities = Capabilities(commit_seconds=0.3)
+
+    def merging(name: str) -> None:
+        assert name == "a"
+        store.pending[A] = min(store.pending[A] + 1, 3)
+
+    lake.merging = merging
+    assert run(store, lake) == 3
+    assert [after - before >= 0.3 for before, after in pairwise(began)] == [True, True]
+    assert store.done == {A: 3}
+
+
+@pytest.mark.parametrize("loading", [False, True])
+def test_only_a_table_that_follows_the_log_rests_for_a_short_time(*, loading: bool) -> None:
+    store, lake, resting = Store({A: 1}, loading=loading), Lake(), dict[TableId, float]()
+    lake.capabilities = Capabilities(commit_seconds=0.9)
+    rested: list[bool] = []
+    stop = threading.Event()
+
+    def turned() -> None:
+        rested.append(A in resting)
+        stop.set()
+
+    assert run(store, lake, resting=resting, turned=turned, keep=lambda: not stop.is_set()) == 1
+    assert rested == [not loading]
 
 
 def test_a_table_rests_between_commits_where_each_costs() -> None:
