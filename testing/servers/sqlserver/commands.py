@@ -257,21 +257,12 @@ def _run(
         session.begin()
 
     def run() -> None:
-        own = not session.state.depth
-        if own:
-            session.connection.execute("BEGIN")
-        try:
+        with cdc.whole(session):
             for one in statements:
                 if not one.startswith("\0"):
                     session.connection.execute(_typed(session, one, statements, table))
             if told is not None:
                 session.connection.query("SELECT pg_logical_emit_message(true, 'ddl', $1::text)", [json.dumps(told)])
-        except Refusal:
-            if own:
-                session.connection.execute("ROLLBACK")
-            raise
-        if own:
-            session.connection.execute("COMMIT")
 
     session.atomic(run, writes=False)
     session.defined()

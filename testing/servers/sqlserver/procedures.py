@@ -242,9 +242,14 @@ def _rename(session: Session, arguments: Arguments) -> None:
         raise Refusal(50000, f"The emulator does not rename a {kind}.")
     if len(new.encode()) > 63:
         raise Refusal(103, "The identifier is too long for the emulator, which keeps 63 bytes.", 15)
-    session.atomic(lambda: session.connection.run(sql), writes=False)
+
+    def run() -> None:
+        with cdc.whole(session):
+            session.connection.run(sql)
+            tracking.renamed(session, table)
+
+    session.atomic(run, writes=False)
     session.defined()
-    tracking.renamed(session, table)
     session.flush()
     session.channel.add(
         tokens.message(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from contextlib import closing
 
+import psycopg2
 import pytest
 
-from tests.integration.sqlserver.emulated import Database
+from tests.integration.sqlserver.emulated import Database, until
 
 DELETED, INSERTED, BEFORE, AFTER = 1, 2, 3, 4
 ENABLE = "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N't', @role_name = NULL"
@@ -228,3 +231,34 @@ def test_an_instance_that_was_not_made_leaves_its_session_without_transaction(
     other.run("ROLLBACK")
     database.run(ENABLE)
     assert other.run("SELECT COUNT(*) FROM cdc.captured_columns") == [(2,)]
+
+
+@pytest.mark.parametrize("enable", [ENABLE, "ALTER TABLE t ENABLE CHANGE_TRACKING"])
+def test_a_table_whose_name_goes_to_another_while_it_is_waited_for_is_not_made_known_by_it(
+    database: Database, session: Callable[..., Database], enable: str
+) -> None:
+    """A name means the table that has it once it is locked."""
+    database.run("ALTER DATABASE CURRENT SET CHANGE_TRACKING = ON", "CREATE TABLE t (id int PRIMARY KEY)")
+    other = session()
+    other.run("BEGIN TRAN; DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, a int)")
+    refused: list[str] = []
+    waiting = threading.Thread(target=lambda: refused.append(database.refused(enable)))
+    waiting.start()
+    with closing(psycopg2.connect(**database.server.postgres.address | {"dbname": database.name})) as watching:
+        watching.autocommit = True
+
+        def waits() -> bool:
+            with watching.cursor() as cursor:
+                cursor.execute("SELECT FROM pg_locks WHERE NOT granted AND mode = 'ShareRowExclusiveLock'")
+                return bool(cursor.fetchall())
+
+        until(waits)
+    other.run("COMMIT")
+    waiting.join()
+    assert "Invalid object name 'dbo.t'" in refused[0]
+    database.run(enable)
+    database.run("INSERT INTO t VALUES (1, 2)")
+    if "CHANGE_TRACKING" in enable:
+        assert database.run("SELECT id FROM CHANGETABLE(CHANGES t, 0) AS c") == [(1,)]
+    else:
+        assert database.changes("dbo_t", "id, a", 1) == [(INSERTED, 1, 2)]

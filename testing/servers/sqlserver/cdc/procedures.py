@@ -172,18 +172,29 @@ def _make(session: Session, table: TableName, instance: str, arguments: Argument
 
 
 @contextmanager
-def locked(session: Session, table: TableName) -> Iterator[None]:
-    """Nobody writes the table, until the session's transaction ends: one of its own, where it has none."""
-    connection, own = session.connection, not session.state.depth
+def whole(session: Session) -> Iterator[None]:
+    """What is within is one transaction: the session's, or one of its own where it has none."""
+    own = not session.state.depth
+    if own:
+        session.connection.execute("BEGIN")
     try:
-        connection.execute(f"{'BEGIN; ' if own else ''}LOCK TABLE {table.sql} IN SHARE ROW EXCLUSIVE MODE")
         yield
     except BaseException:  # a cancel, too
-        if own and connection.in_transaction:
-            connection.execute("ROLLBACK")
+        if own and session.connection.in_transaction:
+            session.connection.execute("ROLLBACK")
         raise
     if own:
-        connection.execute("COMMIT")
+        session.connection.execute("COMMIT")
+
+
+@contextmanager
+def locked(session: Session, table: TableName) -> Iterator[None]:
+    """As `whole`, and nobody else writes the table.  Refusal 208 where another has its name once it is locked."""
+    with whole(session):
+        session.connection.execute(f"LOCK TABLE {table.sql} IN SHARE ROW EXCLUSIVE MODE")
+        if not session.connection.query(f"SELECT WHERE to_regclass($1::text)::oid = {table.oid}", [table.sql]):
+            raise Refusal(208, f"Invalid object name '{table.schema}.{table.name}'.")
+        yield
 
 
 def _made(session: Session, table: TableName, instance: str, arguments: Arguments, wanted: list[str]) -> None:
