@@ -95,8 +95,20 @@ class Oracle(SourceUnderTest):
         self.execute(f"ALTER SYSTEM SET answer_errors = '{','.join(map(str, wanted))}'")
 
     def tables(self, name: str) -> set[str]:
+        return self._named("SELECT table_name FROM all_tables WHERE owner = :1", name)
+
+    def unfollowable(self, name: str) -> set[str]:
+        """With large objects, and without a key to read them again by: as where names were to be swapped, and a table
+        was busy, so that a statement meant for the one adds such a column to the other.
+        """
+        large = "data_type IN ('BLOB', 'CLOB', 'NCLOB', 'XMLTYPE')"
+        having = self._named(f"SELECT table_name FROM all_tab_columns WHERE owner = :1 AND {large}", name)
+        keyed = "SELECT table_name FROM all_constraints WHERE owner = :1 AND constraint_type IN ('P', 'U')"
+        return having - self._named(keyed, name)
+
+    def _named(self, query: str, name: str) -> set[str]:
         with closing(self.connect()) as connection, connection.cursor() as cursor:
-            cursor.execute("SELECT table_name FROM all_tables WHERE owner = :1", [name])
+            cursor.execute(query, [name])
             return {row[0] for row in cursor.fetchall()}
 
     def one_of(self, verb: str, table: str, where: str) -> str:
