@@ -68,6 +68,25 @@ def test_a_definition_that_changes_while_it_is_read_is_read_again(
     assert [one.name for one in found.columns] == ["id", "v", "w"]
 
 
+def test_an_instance_that_lacks_columns_for_good_has_its_table_read_twice_only_once(
+    place: SqlServerPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user's own, or one of ours where columns are left out."""
+    place.run(KEYED)
+    place.session.run(f"{ENABLE.format(place.name, 't')}, @captured_column_list = N'id'", place.name)
+    asked, times, catalog = SqlServerCatalog._asked, list[str](), place.source.catalog()
+
+    def counted(catalog: SqlServerCatalog, ids: str) -> Any:
+        times.append(ids)
+        return asked(catalog, ids)
+
+    monkeypatch.setattr(SqlServerCatalog, "_asked", counted)
+    for expected in (2, 3, 4):
+        (found,) = catalog.details([place.table("t")]).values()
+        assert isinstance(found, TableDescription)
+        assert (found.missing, len(times)) == (("v",), expected)
+
+
 def test_masked_columns_need_unmask(place: SqlServerPlace) -> None:
     """learn.microsoft.com/sql/relational-databases/security/dynamic-data-masking: a db_owner sees through the mask."""
     user, table = f"{place.name}_masked", place.table("t")

@@ -60,6 +60,7 @@ class SqlServerCatalog:
         self._tracking = capture is Capture.TRACKING
         self._has_cdc = not self._tracking and bool(self._rows(sql.HAS_CDC)[0][0])
         self._unmasked: bool | None = None
+        self._misfit: Parts | None = None  # came twice: instances rightly have other columns than their tables
 
     def databases(self) -> list[DatabaseInfo]:
         """Schemas with the number of their tables; empty ones included."""
@@ -192,9 +193,10 @@ class SqlServerCatalog:
         and columns do not fit, asked again until an answer comes twice.
         """
         given = self._asked(ids)
-        while not _fit_together(given):
+        while given != self._misfit and not _fit_together(given):
             before, given = given, self._asked(ids)
             if given == before:
+                self._misfit = given
                 break
             LOGGER.warning("%s: definitions changed while they were read: %s, then %s", self._connection.where, before,
                            given)  # fmt: skip
