@@ -16,6 +16,7 @@ from replicator.targets.delta.destination import PATIENCE, DeltaStore
 from replicator.targets.delta.failures import explained
 from replicator.targets.delta.table import OpenTable, file_system
 from replicator.targets.kind import Preview, QueryExample, TableReport
+from replicator.targets.quoting import double_quoted, shell_word, text_literal
 
 ENTRIES = 1000  # of the log, in which a compaction is looked for
 COMPACTIONS = frozenset({"OPTIMIZE"})  # of other programs
@@ -107,7 +108,7 @@ def _spark(store: DeltaStore, uri: str) -> QueryExample:
         lines[0] += ",org.apache.hadoop:hadoop-aws:3.4.1"
         names = {"aws_endpoint": "endpoint", "aws_access_key_id": "access.key", "aws_secret_access_key": "secret.key"}
         lines += [
-            f"--conf spark.hadoop.fs.s3a.{name}={_shell(given[key])}" for key, name in names.items() if key in given
+            f"--conf spark.hadoop.fs.s3a.{name}={shell_word(given[key])}" for key, name in names.items() if key in given
         ]
         uri = f"s3a{uri.removeprefix('s3')}"
     return QueryExample("Spark", " \\\n  ".join(lines) + f"\n\nSELECT * FROM delta.`{uri}` LIMIT 10;")
@@ -119,22 +120,22 @@ def _duckdb(store: DeltaStore, uri: str) -> QueryExample:
         options = ["TYPE s3"]
         if "aws_access_key_id" in given:
             options += [
-                f"KEY_ID {_text(given['aws_access_key_id'])}",
-                f"SECRET {_text(given['aws_secret_access_key'])}",
+                f"KEY_ID {text_literal(given['aws_access_key_id'])}",
+                f"SECRET {text_literal(given['aws_secret_access_key'])}",
             ]
         else:
             options.append("PROVIDER credential_chain")
-        options.append(f"REGION {_text(given['aws_region'])}")
+        options.append(f"REGION {text_literal(given['aws_region'])}")
         if endpoint := given.get("aws_endpoint"):
             parts = urlsplit(endpoint)
-            options += [f"ENDPOINT {_text(parts.netloc)}", "URL_STYLE 'path'"]
+            options += [f"ENDPOINT {text_literal(parts.netloc)}", "URL_STYLE 'path'"]
             options.append(f"USE_SSL {str(parts.scheme == 'https').lower()}")
         lines.append(f"CREATE SECRET store ({', '.join(options)});")
     elif uri.startswith("gs:"):
         lines.append("CREATE SECRET store (TYPE gcs, KEY_ID '<hmac key id>', SECRET '<hmac secret>');")
     elif uri.startswith("abfss:"):
         lines.append("CREATE SECRET store (TYPE azure, CONNECTION_STRING '<connection string>');")
-    return QueryExample("DuckDB", "\n".join([*lines, f"SELECT * FROM delta_scan({_text(uri)}) LIMIT 10;"]))
+    return QueryExample("DuckDB", "\n".join([*lines, f"SELECT * FROM delta_scan({text_literal(uri)}) LIMIT 10;"]))
 
 
 def _python(store: DeltaStore, uri: str, library: str) -> str:
@@ -154,37 +155,25 @@ def _trino(uri: str, table: TargetTable) -> QueryExample:
     schema, name = table.namespace.lower(), table.name.lower()
     lines = [
         "-- delta.register-table-procedure.enabled=true in the catalog's properties",
-        f"CREATE SCHEMA IF NOT EXISTS delta.{_double(schema)};",
-        f"CALL delta.system.register_table({_text(schema)}, {_text(name)}, {_text(uri)});",
-        f"SELECT * FROM delta.{_double(schema)}.{_double(name)} LIMIT 10;",
+        f"CREATE SCHEMA IF NOT EXISTS delta.{double_quoted(schema)};",
+        f"CALL delta.system.register_table({text_literal(schema)}, {text_literal(name)}, {text_literal(uri)});",
+        f"SELECT * FROM delta.{double_quoted(schema)}.{double_quoted(name)} LIMIT 10;",
     ]
     return QueryExample("Trino", "\n".join(lines))
 
 
 def _databricks(uri: str, table: TargetTable) -> QueryExample:
     name = f"`{table.name.replace('`', '``')}`"
-    lines = [f"CREATE TABLE {name} USING DELTA LOCATION {_text(uri)};", f"SELECT * FROM {name} LIMIT 10;"]
+    lines = [f"CREATE TABLE {name} USING DELTA LOCATION {text_literal(uri)};", f"SELECT * FROM {name} LIMIT 10;"]
     return QueryExample("Databricks", "\n".join(lines))
 
 
 def _snowflake(uri: str, table: TargetTable) -> QueryExample:
-    base, name = "/".join(uri.split("/")[-2:]), _double(table.name)
+    base, name = "/".join(uri.split("/")[-2:]), double_quoted(table.name)
     made = [f"CREATE ICEBERG TABLE {name}", "CATALOG = 'DELTA'", "EXTERNAL_VOLUME = '<volume>'"]
     lines = [
         "CREATE CATALOG INTEGRATION delta CATALOG_SOURCE = OBJECT_STORE TABLE_FORMAT = DELTA ENABLED = TRUE;",
-        "\n  ".join([*made, f"BASE_LOCATION = {_text(base)};"]),
+        "\n  ".join([*made, f"BASE_LOCATION = {text_literal(base)};"]),
         f"SELECT * FROM {name} LIMIT 10;",
     ]
     return QueryExample("Snowflake", "\n".join(lines))
-
-
-def _double(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _shell(text: str) -> str:
-    return text if all(one.isalnum() or one in "-_./:+@=" for one in text) else "'" + text.replace("'", "'\\''") + "'"

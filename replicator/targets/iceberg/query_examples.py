@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from replicator.targets.iceberg.destination import CATALOG, LakeCatalog
 from replicator.targets.kind import QueryExample
+from replicator.targets.quoting import double_quoted, shell_word, text_literal
 
 SPARK_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0"
 BUNDLES = {"aws": "iceberg-aws-bundle", "gcp": "iceberg-gcp-bundle", "azure": "iceberg-azure-bundle"}
@@ -52,7 +53,9 @@ def _spark(lake: LakeCatalog, namespace: str, name: str, metadata: str) -> Query
         f"spark-sql --packages {','.join(packages)}",
         f"--conf spark.sql.catalog.{CATALOG}=org.apache.iceberg.spark.SparkCatalog",
     ]
-    lines += [f"--conf spark.sql.catalog.{CATALOG}.{key}={_shell(value)}" for key, value in _shown(lake.java).items()]
+    lines += [
+        f"--conf spark.sql.catalog.{CATALOG}.{key}={shell_word(value)}" for key, value in _shown(lake.java).items()
+    ]
     query = f"SELECT * FROM {CATALOG}.{_back(namespace)}.{_back(name)} LIMIT 10;"
     return QueryExample("Spark", " \\\n  ".join(lines) + f"\n\n{query}")
 
@@ -96,7 +99,7 @@ def _trino(lake: LakeCatalog, namespace: str, name: str, metadata: str) -> Query
     lines += ["fs.native-gcs.enabled=true"] * ("gcp" in lake.bundles)
     lines += ["fs.native-azure.enabled=true"] * ("azure" in lake.bundles)
     return QueryExample(
-        "Trino", "\n".join(lines) + f"\n\nSELECT * FROM lake.{_double(namespace)}.{_double(name)} LIMIT 10;"
+        "Trino", "\n".join(lines) + f"\n\nSELECT * FROM lake.{double_quoted(namespace)}.{double_quoted(name)} LIMIT 10;"
     )
 
 
@@ -106,12 +109,15 @@ def _duckdb(lake: LakeCatalog, namespace: str, name: str, metadata: str) -> Quer
     if lake.kind != "rest":
         note = "-- the table as it is now: DuckDB reads this kind of catalog by the metadata file"
         return QueryExample(
-            "DuckDB", "\n".join([*lines, note, f"SELECT * FROM iceberg_scan({_text(metadata)}) LIMIT 10;"])
+            "DuckDB", "\n".join([*lines, note, f"SELECT * FROM iceberg_scan({text_literal(metadata)}) LIMIT 10;"])
         )
-    options = ["TYPE iceberg", f"ENDPOINT {_text(given['uri'])}"]
+    options = ["TYPE iceberg", f"ENDPOINT {text_literal(given['uri'])}"]
     if "credential" in given:
         secret = ["TYPE iceberg", "CLIENT_ID '<client id>'", "CLIENT_SECRET '<client secret>'"]
-        secret += [f"OAUTH2_SERVER_URI {_text(given['oauth2-server-uri'])}", f"OAUTH2_SCOPE {_text(given['scope'])}"]
+        secret += [
+            f"OAUTH2_SERVER_URI {text_literal(given['oauth2-server-uri'])}",
+            f"OAUTH2_SCOPE {text_literal(given['scope'])}",
+        ]
         lines.append(f"CREATE SECRET lake ({', '.join(secret)});")
         options.append("SECRET lake")
     elif "token" in given:
@@ -121,9 +127,9 @@ def _duckdb(lake: LakeCatalog, namespace: str, name: str, metadata: str) -> Quer
         options.append("AUTHORIZATION_TYPE 'sigv4'")
     else:
         options.append("AUTHORIZATION_TYPE 'none'")
-    lines.append(f"ATTACH {_text(given.get('warehouse', ''))} AS lake ({', '.join(options)});")
+    lines.append(f"ATTACH {text_literal(given.get('warehouse', ''))} AS lake ({', '.join(options)});")
     return QueryExample(
-        "DuckDB", "\n".join([*lines, f"SELECT * FROM lake.{_double(namespace)}.{_double(name)} LIMIT 10;"])
+        "DuckDB", "\n".join([*lines, f"SELECT * FROM lake.{double_quoted(namespace)}.{double_quoted(name)} LIMIT 10;"])
     )
 
 
@@ -143,35 +149,38 @@ def _pyiceberg(lake: LakeCatalog, namespace: str, name: str, metadata: str) -> Q
 
 def _snowflake(lake: LakeCatalog, namespace: str, name: str, metadata: str) -> QueryExample:
     given, options = _shown(lake.java), ["ENABLED = TRUE", "TABLE_FORMAT = ICEBERG"]
-    where = [f"CATALOG_TABLE_NAME = {_text(name)}"]
+    where = [f"CATALOG_TABLE_NAME = {text_literal(name)}"]
     match lake.kind:
         case "rest":
-            config = [f"CATALOG_URI = {_text(given['uri'])}"]
-            config += [f"CATALOG_NAME = {_text(given['warehouse'])}"] if "warehouse" in given else []
-            options += ["CATALOG_SOURCE = ICEBERG_REST", f"CATALOG_NAMESPACE = {_text(namespace)}"]
+            config = [f"CATALOG_URI = {text_literal(given['uri'])}"]
+            config += [f"CATALOG_NAME = {text_literal(given['warehouse'])}"] if "warehouse" in given else []
+            options += ["CATALOG_SOURCE = ICEBERG_REST", f"CATALOG_NAMESPACE = {text_literal(namespace)}"]
             options.append(f"REST_CONFIG = ({' '.join(config)})")
             if "credential" in given:
-                signed = ["TYPE = OAUTH", f"OAUTH_TOKEN_URI = {_text(given['oauth2-server-uri'])}",
+                signed = ["TYPE = OAUTH", f"OAUTH_TOKEN_URI = {text_literal(given['oauth2-server-uri'])}",
                     "OAUTH_CLIENT_ID = '<client id>'", "OAUTH_CLIENT_SECRET = '<client secret>'",
-                    f"OAUTH_ALLOWED_SCOPES = ({_text(given['scope'])})"]  # fmt: skip
+                    f"OAUTH_ALLOWED_SCOPES = ({text_literal(given['scope'])})"]  # fmt: skip
                 options.append(f"REST_AUTHENTICATION = ({' '.join(signed)})")
             elif "token" in given:
                 options.append("REST_AUTHENTICATION = (TYPE = BEARER BEARER_TOKEN = '<token>')")
         case "glue":
-            options += ["CATALOG_SOURCE = GLUE", f"CATALOG_NAMESPACE = {_text(namespace)}"]
-            options += ["GLUE_AWS_ROLE_ARN = '<role>'", f"GLUE_CATALOG_ID = {_text(given.get('glue.id', '<account>'))}"]
+            options += ["CATALOG_SOURCE = GLUE", f"CATALOG_NAMESPACE = {text_literal(namespace)}"]
+            options += [
+                "GLUE_AWS_ROLE_ARN = '<role>'",
+                f"GLUE_CATALOG_ID = {text_literal(given.get('glue.id', '<account>'))}",
+            ]
         case _:
             options.append("CATALOG_SOURCE = OBJECT_STORE")
-            where = [f"METADATA_FILE_PATH = {_text('metadata/' + metadata.rpartition('/')[2])}"]
+            where = [f"METADATA_FILE_PATH = {text_literal('metadata/' + metadata.rpartition('/')[2])}"]
     made = "\n  ".join(["CREATE CATALOG INTEGRATION lake", *options])
     table = "\n  ".join(
-        [f"CREATE ICEBERG TABLE {_double(name)}", "EXTERNAL_VOLUME = '<volume>'", "CATALOG = 'LAKE'", *where]
+        [f"CREATE ICEBERG TABLE {double_quoted(name)}", "EXTERNAL_VOLUME = '<volume>'", "CATALOG = 'LAKE'", *where]
     )
-    return QueryExample("Snowflake", f"{made};\n{table};\nSELECT * FROM {_double(name)} LIMIT 10;")
+    return QueryExample("Snowflake", f"{made};\n{table};\nSELECT * FROM {double_quoted(name)} LIMIT 10;")
 
 
 def _athena(namespace: str, name: str) -> QueryExample:
-    return QueryExample("Athena", f"SELECT * FROM {_double(namespace)}.{_double(name)} LIMIT 10;")
+    return QueryExample("Athena", f"SELECT * FROM {double_quoted(namespace)}.{double_quoted(name)} LIMIT 10;")
 
 
 def _named(given: Mapping[str, str], prefix: str, names: Mapping[str, str]) -> list[str]:
@@ -180,15 +189,3 @@ def _named(given: Mapping[str, str], prefix: str, names: Mapping[str, str]) -> l
 
 def _back(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
-
-
-def _double(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _shell(text: str) -> str:
-    return text if all(one.isalnum() or one in "-_./:+@=" for one in text) else "'" + text.replace("'", "'\\''") + "'"
