@@ -31,7 +31,9 @@ POLL_SECONDS = 0.5
 # long.
 EMPTY_SECONDS = 0.2
 CONFLICT_SECONDS = 5.0
-SHORT_SECONDS = 1.0  # a rest that the loop outlasts, for the table will likely have more to do; of a load there is none
+SHORT_SECONDS = (
+    1.0  # the loop outlasts a rest of less: its table likely has more to do; a table that is loaded has none
+)
 QUEUED = 2  # turns begun for each place, so that none waits for the next look at the journal
 PATIENCE_SECONDS = 2.0  # with what is under way, once a stop was asked for (invariant 10)
 LATE_SECONDS = 10.0  # for a turn that begins beside one that outlasts the loop's time
@@ -133,9 +135,8 @@ class _TableScheduler:
         self._store, self._lease = store, lease
         self._parallel, self._wake = parallel, wake
         self._resting, self._pause = resting, pause
-        self._started: dict[TableId, float] = {}
+        self._next: dict[TableId, float] = {}  # from when tables may have another turn, if the one under way commits
         self._paced: set[TableId] = set()  # that rest because they have committed
-        self._loading: set[TableId] = set()
         self.conflicts: dict[TableId, float] = {}  # until when, unless nothing else is left to do before
         self.under_way: dict[TableId, Future[ApplyTask]] = {}
         self._in_time: set[TableId] = set()
@@ -165,8 +166,8 @@ class _TableScheduler:
         table = one.table
         self.begun += 1
         (self._in_time.add if in_time else self._in_time.discard)(table)
-        (self._loading.discard if one.state is TableState.STREAMING else self._loading.add)(table)
-        self.under_way[table], self._started[table] = turn, time.monotonic()
+        rests = one.state is TableState.STREAMING or self._pause >= SHORT_SECONDS
+        self.under_way[table], self._next[table] = turn, time.monotonic() + self._pause * rests
         turn.add_done_callback(lambda _: self._wake.set())
 
     def outlast(self) -> bool:
@@ -176,8 +177,7 @@ class _TableScheduler:
     def _rest(self, table: TableId, turn: ApplyTask) -> None:
         """From the begin of a turn that committed; from the end of one that came to nothing."""
         now = time.monotonic()
-        pause = 0.0 if self._pause < SHORT_SECONDS and table in self._loading else self._pause
-        until = self._started[table] + pause if turn.commits else now + EMPTY_SECONDS
+        until = self._next[table] if turn.commits else now + EMPTY_SECONDS
         if until > now:
             self._resting[table] = until
             (self._paced.add if turn.commits else self._paced.discard)(table)
