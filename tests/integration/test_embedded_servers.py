@@ -137,6 +137,20 @@ def test_what_a_killed_server_starts_in_its_last_moment_is_killed_too(tmp_path: 
     assert not left
 
 
+def test_a_child_that_ended_keeps_its_process_id_until_it_is_stopped_and_is_stopped_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program that got the id was killed in its place."""
+    child = start("ends", [sys.executable, "-c", ""], tmp_path / "log")
+    assert child.wait(30)
+    assert not child.alive
+    assert psutil.Process(child.process.pid).status() == psutil.STATUS_ZOMBIE
+    child.stop()
+    assert not psutil.pid_exists(child.process.pid)
+    monkeypatch.setattr(os, "killpg", lambda *_: pytest.fail("whose group is it?"))
+    child.stop(signal.SIGKILL)
+
+
 @pytest.mark.parametrize(
     "version",
     [min(POSTGRES), max(POSTGRES), *(pytest.param(one, marks=pytest.mark.long) for one in sorted(POSTGRES)[1:-1])],

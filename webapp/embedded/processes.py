@@ -42,7 +42,21 @@ class Child:
 
     @property
     def alive(self) -> bool:
+        """One that has ended is left for `stop` to collect: until then no other program gets its process id."""
+        if self.process.returncode is not None:
+            return False
+        with contextlib.suppress(ChildProcessError, AttributeError):  # macOS has no waitid
+            return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
         return self.process.poll() is None
+
+    def wait(self, seconds: float) -> bool:
+        """True once it has ended."""
+        deadline = time.monotonic() + seconds
+        while alive := self.alive:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.02)
+        return not alive
 
     def tail(self, lines: int = 15) -> str:
         """The end of its log."""
@@ -52,13 +66,14 @@ class Child:
 
     def stop(self, how: signal.Signals = signal.SIGTERM, seconds: float = STOP_SECONDS) -> None:
         """Ask, wait, then kill: this process, the group that it leads, and what it had started (Postgres's have groups
-        of their own).
+        of their own).  Nothing where it has been stopped: its process id may be another's by now.
         """
+        if self.process.returncode is not None:
+            return
         family = self._family()
         if self.alive and how is not signal.SIGKILL:
-            self.process.send_signal(how)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(seconds)
+            os.kill(self.process.pid, how)
+            self.wait(seconds)
         if self.alive:
             family += self._frozen_family()
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -153,10 +168,9 @@ class ProcessGroup:
         """All are told to stop at once, last started first; who does not is killed after ten seconds."""
         for child in reversed(self.children):
             if child.alive:
-                child.process.terminate()
+                os.kill(child.process.pid, signal.SIGTERM)
         deadline = time.monotonic() + STOP_SECONDS
         for child in reversed(self.children):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.process.wait(max(0.1, deadline - time.monotonic()))
-            child.stop(signal.SIGKILL, 1.0)
+            child.wait(max(0.1, deadline - time.monotonic()))
+            child.stop(signal.SIGKILL)
         self.children.clear()

@@ -76,12 +76,20 @@ class EmbeddedSQLServer:
         return self._child is not None and self._child.alive
 
     def connect(self, database: str = "master", **more: str) -> Any:
-        """An administrator's connection by mssql-python, autocommit."""
+        """An administrator's connection by mssql-python, autocommit; an error of a server that runs no more has the
+        end of its log.
+        """
         load(LIBRARY)
         import mssql_python
 
         mssql_python.pooling(enabled=False)  # a connection of a pool keeps its session
-        return mssql_python.connect(self.connection_string(database, **more), autocommit=True)
+        try:
+            return mssql_python.connect(self.connection_string(database, **more), autocommit=True)
+        except mssql_python.OperationalError as error:
+            for server in (self, self.postgres):
+                if not server.running and server.log.exists():
+                    error.add_note(f"{server.log.name} of a server that has ended:\n{server.log.read_text()[-4000:]}")
+            raise
 
     def connection_string(self, database: str = "master", **more: str) -> str:
         """For mssql-python."""
