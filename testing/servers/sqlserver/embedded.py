@@ -76,9 +76,7 @@ class EmbeddedSQLServer:
         return self._child is not None and self._child.alive
 
     def connect(self, database: str = "master", **more: str) -> Any:
-        """An administrator's connection by mssql-python, autocommit; an error of a server that runs no more has the
-        end of its log.
-        """
+        """An administrator's connection by mssql-python, autocommit; an error has the ends of the logs."""
         load(LIBRARY)
         import mssql_python
 
@@ -87,8 +85,9 @@ class EmbeddedSQLServer:
             return mssql_python.connect(self.connection_string(database, **more), autocommit=True)
         except mssql_python.OperationalError as error:
             for server in (self, self.postgres):
-                if not server.running and server.log.exists():
-                    error.add_note(f"{server.log.name} of a server that has ended:\n{server.log.read_text()[-4000:]}")
+                state = "runs" if server.running else "has ended"
+                told = server.log.read_text(errors="replace") if server.log.exists() else ""
+                error.add_note(f"{server.log.name} ({state}): {told[-2000:]}")
             raise
 
     def connection_string(self, database: str = "master", **more: str) -> str:
