@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, reduce
+from functools import cache
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from replicator.errors import TableError
@@ -110,16 +110,17 @@ class RowChanges:
         over = unfolded and bool(table.total("records"))
 
         def write(spark: SparkSession) -> None:
-            parts = []
             with staged(self.storage, change.segments, here=self.catalog.pool.config.here) as files:
                 if files:
                     rows = rows_read(read(spark, files, schema, -1, timed=unfolded), schema)
-                    parts.append(shaped(table, as_read(rows) if unfolded else rows, schema))
+                    rows = as_read(rows) if unfolded else rows
+                else:
+                    rows = spark.createDataFrame([], row_type(schema))
+                rows = shaped(table, rows, schema)
                 if over:
                     swept = DeleteBelow(change.applied + 1, change.applied, EventKind.SWEEP.value)
-                    parts.append(marker(spark, table, swept))
-                empty = shaped(table, spark.createDataFrame([], row_type(schema)), schema)
-                written = reduce(DataFrame.unionByName, parts or [empty]).writeTo(sql_name(table.name))
+                    rows = rows.unionByName(marker(spark, table, swept))
+                written = rows.writeTo(sql_name(table.name))
                 written.append() if unfolded else written.overwrite(F.expr("true"))
 
         something = change.segments or over or not unfolded

@@ -59,7 +59,8 @@ def _take_and_put(
                 " found."
             )
             raise TableError(message, table=str(schema.table))
-        merge_keyless(spark, table, schema, _delta(chosen, delta.added, schema), (low, high))
+        both = _delta(chosen, delta.added, schema)
+        merge_keyless(spark, table, schema, both, (low, high))
     finally:
         chosen.unpersist()
 

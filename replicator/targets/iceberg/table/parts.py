@@ -130,11 +130,9 @@ def _rolled_back(table: IcebergTable, sequence: int) -> bool:
 
 def _ranges(ids: Iterable[int]) -> str:
     """`1-12 14`."""
-    runs = []
-    for _, group in groupby(enumerate(sorted(ids)), lambda one: one[1] - one[0]):
-        run = [number for _, number in group]
-        runs.append(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]))
-    return " ".join(runs)
+    groups = groupby(enumerate(sorted(ids)), lambda one: one[1] - one[0])
+    runs = ([number for _, number in group] for _, group in groups)
+    return " ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def _numbers(ranges: str) -> Iterator[int]:

@@ -21,7 +21,7 @@ from replicator.model.evolution import EvolutionPlan, plan_evolution
 from replicator.model.mode import Mode
 from replicator.model.retention import Retention
 from replicator.model.schema import SEQUENCE, Column, TableSchema
-from replicator.model.types import BIGINT, Kind
+from replicator.model.types import BIGINT, DataType, Kind
 from replicator.targets.base import Create, Evolve, Position, Rename, TargetTable
 from replicator.targets.iceberg.jvm.engine import Engine
 from replicator.targets.iceberg.layout import Layout, TableLayout
@@ -131,8 +131,8 @@ def evolve(catalog: IcebergCatalog, table: IcebergTable, change: Evolve, layout:
     transaction = table.handle.newTransaction()
     back = {new: old for old, new in plan.renamed}
     gone = overwritten | {back.get(name, name) for name in replaced} | (set(plan.dropped) - kept)
-    let_go(transaction, table, change.schema, back, gone)
     release(transaction, table, gone)
+    let_go(transaction, table, change.schema, back, gone)
     rename_and_drop(transaction, plan, gone)
     add_and_widen(catalog.pool.spark(), transaction, plan)
     reorder(transaction, [*change.schema.names, *sorted(kept), SEQUENCE, *table.mode.columns])
@@ -204,14 +204,16 @@ def reorder(transaction: Any, order: Sequence[str]) -> None:
 
 
 def _present(table: IcebergTable, new: TableSchema) -> TableSchema:
-    columns = []
-    for name, text in table.columns:
-        kind = from_iceberg(text)
-        if kind is None:
-            message = f"The target column {name} of {table.name} has the type {text}, which Tidemark did not create."
-            raise UnsupportedDdl(message, table=str(table.name))
-        columns.append(Column(name, kind, nullable=True, source_type=""))
+    columns = (Column(name, _type(table, name, text), nullable=True, source_type="") for name, text in table.columns)
     return TableSchema(new.table, tuple(columns))
+
+
+def _type(table: IcebergTable, column: str, text: str) -> DataType:
+    kind = from_iceberg(text)
+    if kind is None:
+        message = f"The target column {column} of {table.name} has the type {text}, which Tidemark did not create."
+        raise UnsupportedDdl(message, table=str(table.name))
+    return kind
 
 
 def _shape(engine: Engine, change: Create, layout: TableLayout, name: TargetTable) -> tuple[Any, Any, Any]:
