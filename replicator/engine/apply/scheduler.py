@@ -34,6 +34,9 @@ CONFLICT_SECONDS = 5.0
 SHORT_SECONDS = (
     1.0  # the loop outlasts a rest of less: its table likely has more to do; a table that is loaded has none
 )
+# A table rests twice as long as its turn took, and so long at most: where turns are long the machine has little left,
+# and fewer commits that are larger cost it less.
+REST, MOST_REST_SECONDS = 2, 1.0
 QUEUED = 2  # turns begun for each place, so that none waits for the next look at the journal
 PATIENCE_SECONDS = 2.0  # with what is under way, once a stop was asked for (invariant 10)
 LATE_SECONDS = 10.0  # for a turn that begins beside one that outlasts the loop's time
@@ -135,7 +138,7 @@ class _TableScheduler:
         self._store, self._lease = store, lease
         self._parallel, self._wake = parallel, wake
         self._resting, self._pause = resting, pause
-        self._next: dict[TableId, float] = {}  # from when tables may have another turn, if the one under way commits
+        self._began: dict[TableId, float | None] = {}  # turns under way; None: their tables do not rest
         self._paced: set[TableId] = set()  # that rest because they have committed
         self.conflicts: dict[TableId, float] = {}  # until when, unless nothing else is left to do before
         self.under_way: dict[TableId, Future[ApplyTask]] = {}
@@ -166,8 +169,8 @@ class _TableScheduler:
         table = one.table
         self.begun += 1
         (self._in_time.add if in_time else self._in_time.discard)(table)
-        rests = one.state is TableState.STREAMING or self._pause >= SHORT_SECONDS
-        self.under_way[table], self._next[table] = turn, time.monotonic() + self._pause * rests
+        rests = self._pause and (one.state is TableState.STREAMING or self._pause >= SHORT_SECONDS)
+        self.under_way[table], self._began[table] = turn, time.monotonic() if rests else None
         turn.add_done_callback(lambda _: self._wake.set())
 
     def outlast(self) -> bool:
@@ -175,9 +178,13 @@ class _TableScheduler:
         return any(table in self._in_time for table in self.under_way)
 
     def _rest(self, table: TableId, turn: ApplyTask) -> None:
-        """From the begin of a turn that committed; from the end of one that came to nothing."""
-        now = time.monotonic()
-        until = self._next[table] if turn.commits else now + EMPTY_SECONDS
+        """From the begin of a turn that committed, and from its end where it was long; from the end of one that came to
+        nothing.
+        """
+        now, began = time.monotonic(), self._began[table]
+        until = now if turn.commits else now + EMPTY_SECONDS
+        if turn.commits and began is not None:
+            until = max(began + self._pause, now + min(REST * (now - began), MOST_REST_SECONDS))
         if until > now:
             self._resting[table] = until
             (self._paced.add if turn.commits else self._paced.discard)(table)

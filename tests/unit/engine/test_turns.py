@@ -295,6 +295,22 @@ def test_a_table_that_follows_the_log_has_no_two_turns_within_a_short_time_and_i
     assert store.done == {A: 3}
 
 
+def test_a_table_rests_longer_after_a_long_turn() -> None:
+    """Where turns are long the machine is busy: fewer commits that are larger cost it less."""
+    store, lake, resting, stop = Store({A: 1}), Lake(), dict[TableId, float](), threading.Event()
+    lake.capabilities = Capabilities(commit_seconds=0.01)
+    lake.merging = lambda _: time.sleep(0.2)
+    began, left = time.monotonic(), list[float]()
+
+    def turned() -> None:
+        left.append(resting[A])
+        stop.set()
+
+    assert run(store, lake, resting=resting, turned=turned, keep=lambda: not stop.is_set()) == 1
+    assert left[0] >= began + 0.2 + 0.2 * scheduler.REST
+    assert left[0] <= time.monotonic() + scheduler.MOST_REST_SECONDS
+
+
 @pytest.mark.parametrize("loading", [False, True])
 def test_only_a_table_that_follows_the_log_rests_for_a_short_time(*, loading: bool) -> None:
     store, lake, resting = Store({A: 1}, loading=loading), Lake(), dict[TableId, float]()
