@@ -173,10 +173,11 @@ class Trial:
         source = self.source
         config = {**source.address(self.name, proxy.port), **self.plan.config}
 
+        connection = patiently(
+            lambda: connection_services.create_connection(name=self.name, kind=source.kind, config=config, user=None)
+        )
+
         def make() -> Replicator:
-            connection = connection_services.create_connection(
-                name=self.name, kind=source.kind, config=config, user=None
-            )
             return services.create_replicator(
                 name=self.name, connection=connection, selection=[SelectionEntry(self.name)],
                 options=self.plan.options, target=self._settings(), user=None, start=True,

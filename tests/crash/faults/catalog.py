@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import threading
@@ -78,7 +79,7 @@ class RestLake(Lake):
 
 
 class GlueLake(Lake):
-    """AWS Glue as moto plays it, with tables on S3."""
+    """AWS Glue as moto plays it, with tables on S3: all go there with the credentials of their own environment."""
 
     kind = "iceberg"
 
@@ -91,6 +92,7 @@ class GlueLake(Lake):
 
     def start(self) -> None:
         super().start()
+        os.environ |= self._s3.credentials
         self._server.start()
 
     def reader(self) -> CatalogConfig:
@@ -98,8 +100,9 @@ class GlueLake(Lake):
         return _as_read(self._settings(troubled=False))
 
     def _settings(self, *, troubled: bool) -> dict[str, str]:
+        endpoint = self._s3.settings(troubled=troubled)["store_endpoint"]
         glue = {"catalog": "glue", "glue_endpoint": self._server.endpoint, "region": self._server.region}
-        return {**glue, "warehouse": f"{self._s3.url}/glue", **self._s3.settings(troubled=troubled)}
+        return {**glue, "warehouse": f"{self._s3.url}/glue", "store_endpoint": endpoint}
 
     def _troubles(self, chance: random.Random) -> dict[str, Callable[[], object]]:
         return {"catalog: killed": lambda: _kill(self, self._server, chance)}

@@ -36,6 +36,11 @@ class S3Store:
         return {"store_endpoint": endpoint, "credentials": "keys", **keys}
 
     @property
+    def credentials(self) -> dict[str, str]:
+        """As environment variables."""
+        return {"AWS_ACCESS_KEY_ID": self._s3.user, "AWS_SECRET_ACCESS_KEY": self._s3.secret}
+
+    @property
     def direct(self) -> str:
         """The address of the store itself."""
         return str(self._s3.environment["AWS_ENDPOINT_URL"])
