@@ -295,20 +295,15 @@ def test_a_table_that_follows_the_log_has_no_two_turns_within_a_short_time_and_i
     assert store.done == {A: 3}
 
 
-def test_a_table_rests_longer_after_a_long_turn() -> None:
+@pytest.mark.parametrize(("took", "rests"), [(0.3, 0.3 * scheduler.REST), (100.0, scheduler.MOST_REST_SECONDS)])
+def test_a_table_rests_longer_after_a_long_turn(took: float, rests: float) -> None:
     """Where turns are long the machine is busy: fewer commits that are larger cost it less."""
-    store, lake, resting, stop = Store({A: 1}), Lake(), dict[TableId, float](), threading.Event()
-    lake.capabilities = Capabilities(commit_seconds=0.01)
-    lake.merging = lambda _: time.sleep(0.2)
-    began, left = time.monotonic(), list[float]()
-
-    def turned() -> None:
-        left.append(resting[A])
-        stop.set()
-
-    assert run(store, lake, resting=resting, turned=turned, keep=lambda: not stop.is_set()) == 1
-    assert left[0] >= began + 0.2 + 0.2 * scheduler.REST
-    assert left[0] <= time.monotonic() + scheduler.MOST_REST_SECONDS
+    resting = dict[TableId, float]()
+    turns = scheduler._TableScheduler(Store({}), None, 2, WakeEvent(), resting, 0.01)  # type: ignore[arg-type]
+    before = time.monotonic()
+    turns._began[A] = before - took
+    turns._rest(A, scheduler.ApplyTask(commits=1))
+    assert before + rests <= resting[A] <= time.monotonic() + scheduler.MOST_REST_SECONDS
 
 
 @pytest.mark.parametrize("loading", [False, True])
