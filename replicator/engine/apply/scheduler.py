@@ -31,12 +31,11 @@ POLL_SECONDS = 0.5
 # long.
 EMPTY_SECONDS = 0.2
 CONFLICT_SECONDS = 5.0
-SHORT_SECONDS = (
-    1.0  # the loop outlasts a rest of less: its table likely has more to do; a table that is loaded has none
-)
+# The loop outlasts a rest of less: its table likely has more to do.  A table that is loaded has no such rest.
+SHORT_SECONDS = 1.0
 # A table rests twice as long as its turn took, and so long at most: where turns are long the machine has little left,
 # and fewer commits that are larger cost it less.
-REST, MOST_REST_SECONDS = 2, 1.0
+REST_FACTOR, MOST_REST_SECONDS = 2, 1.0
 QUEUED = 2  # turns begun for each place, so that none waits for the next look at the journal
 PATIENCE_SECONDS = 2.0  # with what is under way, once a stop was asked for (invariant 10)
 LATE_SECONDS = 10.0  # for a turn that begins beside one that outlasts the loop's time
@@ -182,9 +181,12 @@ class _TableScheduler:
         nothing.
         """
         now, began = time.monotonic(), self._began[table]
-        until = now if turn.commits else now + EMPTY_SECONDS
-        if turn.commits and began is not None:
-            until = max(began + self._pause, now + min(REST * (now - began), MOST_REST_SECONDS))
+        if not turn.commits:
+            until = now + EMPTY_SECONDS
+        elif began is None:
+            until = now
+        else:
+            until = max(began + self._pause, now + min(REST_FACTOR * (now - began), MOST_REST_SECONDS))
         if until > now:
             self._resting[table] = until
             (self._paced.add if turn.commits else self._paced.discard)(table)

@@ -295,7 +295,7 @@ def test_a_table_that_follows_the_log_has_no_two_turns_within_a_short_time_and_i
     assert store.done == {A: 3}
 
 
-@pytest.mark.parametrize(("took", "rests"), [(0.3, 0.3 * scheduler.REST), (100.0, scheduler.MOST_REST_SECONDS)])
+@pytest.mark.parametrize(("took", "rests"), [(0.3, 0.3 * scheduler.REST_FACTOR), (100.0, scheduler.MOST_REST_SECONDS)])
 def test_a_table_rests_longer_after_a_long_turn(took: float, rests: float) -> None:
     """Where turns are long the machine is busy: fewer commits that are larger cost it less."""
     resting = dict[TableId, float]()
