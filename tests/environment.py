@@ -14,7 +14,7 @@ HOME.chmod(0o755)
 POSTGRES = EmbeddedPostgres(HOME / "postgres", durable=False)  # started by the first test that needs it
 
 os.environ |= {
-    "TIDEMARK_HOME": str(HOME),
+    "TIDEMARK_HOME": str(HOME / "home"),  # what lies in it is closed to the servers' user
     "DATABASE_URL": POSTGRES.url,
     "TIDEMARK_STAGING_URL": (HOME / "staging").as_uri(),
     "TIDEMARK_WAREHOUSE_URL": (HOME / "warehouse").as_uri(),

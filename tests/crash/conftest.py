@@ -49,5 +49,5 @@ def lab(mariadb: EmbeddedMariaDB, transactional_db: Any, request: pytest.Fixture
 
 @pytest.fixture
 def fleet(broker: EmbeddedRedis, database_url: str) -> Iterator[Fleet]:
-    with Fleet(HOME, broker, {**os.environ, "DATABASE_URL": database_url}) as one:
+    with Fleet(HOME / "home", broker, {**os.environ, "DATABASE_URL": database_url}) as one:
         yield one

@@ -14,6 +14,7 @@ import psutil
 import pytest
 import redis
 
+from tests.environment import HOME
 from webapp.embedded import java_artifacts, postgres, postgres_source
 from webapp.embedded import redis as embedded_redis
 from webapp.embedded.redis import EmbeddedRedis
@@ -22,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WALKED = (
     0o711 if os.geteuid() == 0 else 0o700
 )  # the embedded Postgres of root runs as another user, and walks to its own folder
+DJANGO = {**os.environ, "DJANGO_SETTINGS_MODULE": "webapp.settings"}
 SCRIPT = """
 import json, sys
 from pathlib import Path
@@ -68,7 +70,7 @@ def test_home_staging_and_warehouse_are_for_their_owner_only(tmp_path: Path, bef
         (home / "old.log").chmod(0o644)
     (home / "log").mkdir(parents=True, exist_ok=True)
     home.chmod(0o755)
-    environment = {**os.environ, "TIDEMARK_HOME": str(home), "DJANGO_SETTINGS_MODULE": "webapp.settings"}
+    environment = {**DJANGO, "TIDEMARK_HOME": str(home)}
     environment |= {f"TIDEMARK_{name.upper()}_URL": (home / name).as_uri() for name in ("staging", "warehouse")}
     subprocess.run([sys.executable, "-c", SCRIPT, str(home)], check=True, cwd=ROOT, env=environment, umask=0o022)
     assert mode(home) == WALKED
@@ -79,7 +81,7 @@ def test_home_staging_and_warehouse_are_for_their_owner_only(tmp_path: Path, bef
 
 
 def test_locations_elsewhere_are_for_their_owner_only(tmp_path: Path) -> None:
-    environment = {**os.environ, "TIDEMARK_HOME": str(tmp_path / "home"), "DJANGO_SETTINGS_MODULE": "webapp.settings"}
+    environment = {**DJANGO, "TIDEMARK_HOME": str(tmp_path / "home")}
     environment |= {
         f"TIDEMARK_{name}_URL": (tmp_path / "else where" / name).as_uri() for name in ("STAGING", "WAREHOUSE")
     }
@@ -87,6 +89,14 @@ def test_locations_elsewhere_are_for_their_owner_only(tmp_path: Path) -> None:
         [sys.executable, "-c", "import django; django.setup()"], check=True, cwd=ROOT, env=environment, umask=0o022
     )
     assert {mode(tmp_path / "else where" / name) for name in ("STAGING", "WAREHOUSE")} == {0o700}
+
+
+def test_programs_of_ours_leave_the_tests_servers_their_folders() -> None:
+    """The metadata of a server that runs beside them as another user lies in there."""
+    with tempfile.TemporaryDirectory(dir=HOME) as name:
+        Path(name).chmod(0o755)
+        subprocess.run([sys.executable, "-c", "import django; django.setup()"], check=True, cwd=ROOT, env=DJANGO)
+        assert mode(Path(name)) == 0o755
 
 
 def test_redis_answers_only_who_knows_its_password(tmp_path: Path) -> None:
