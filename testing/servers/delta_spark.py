@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from webapp.embedded.java_artifacts import Artifact, fetched
+from webapp.embedded.java_artifacts import Artifact, all_fetched
 from webapp.embedded.ports import LOOPBACK
 
 JARS = (
@@ -58,7 +58,7 @@ class SparkSql:
 @contextmanager
 def spark_sql(folder: Path) -> Iterator[SparkSql]:
     """`folder` holds what Spark writes for itself, its log among it."""
-    jars = [str(fetched(one)) for one in JARS]
+    jars = [str(jar) for jar in all_fetched(JARS)]
     with (folder / "spark.log").open("w") as log, subprocess.Popen(
         [sys.executable, "-m", "testing.servers.delta_spark", str(folder), *jars],
         cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,

@@ -10,10 +10,9 @@ import shutil
 import signal
 import uuid
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from webapp.embedded.java_artifacts import Artifact, ArtifactMissing, fetched, java
+from webapp.embedded.java_artifacts import Artifact, ArtifactMissing, all_fetched, java
 from webapp.embedded.ports import LOOPBACK, free_port, wait_for_port
 from webapp.embedded.processes import Child, ServerFailed, claim, start
 
@@ -124,5 +123,4 @@ def jars() -> list[Path]:
     """Those of kafka_jars.txt: `group name version sha256` of `org.apache.kafka:kafka_2.13` and what it wants at run
     time (Maven's list), and slf4j-simple.
     """
-    with ThreadPoolExecutor(4) as pool:  # each that is not there is a process of its own
-        return list(pool.map(lambda line: fetched(Artifact(*line.split())), JARS.read_text().splitlines()))
+    return all_fetched([Artifact(*line.split()) for line in JARS.read_text().splitlines()])

@@ -5,14 +5,14 @@ They are fetched by the Ivy that ships inside pyspark (so Java is all that is ne
 
 from __future__ import annotations
 
-import contextlib
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,6 +106,7 @@ SPARK = (ICEBERG, POSTGRES_DRIVER, SQLITE_DRIVER)
 ALL = (*SPARK, MARIADB[MARIADB_SOURCE], POSTGRES[POSTGRES_SOURCE])
 
 
+LOCK = ".lock"
 BUNDLES = {"aws": ICEBERG_AWS, "gcp": ICEBERG_GCP, "azure": ICEBERG_AZURE}  # of `targets.iceberg.destination`
 
 
@@ -120,37 +121,56 @@ def cache_folder() -> Path:
 
 def spark_jars(bundles: Collection[str] = ()) -> list[Path]:
     """What Spark needs: Iceberg and the catalog's JDBC drivers; and the bundles of clouds that destinations need."""
-    return [fetched(artifact) for artifact in (*SPARK, *(BUNDLES[name] for name in sorted(bundles)))]
+    return all_fetched([*SPARK, *(BUNDLES[name] for name in sorted(bundles))])
 
 
 def fetched(artifact: Artifact) -> Path:
     """The jar in the cache, fetched if need be; ArtifactMissing if it cannot be had or its digest differs."""
-    path = cache_folder() / "jars" / artifact.file
-    if path.exists():
-        return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        jar = _fetch(artifact, Path(folder))
-        digest = hashlib.sha256(jar.read_bytes()).hexdigest()
-        if digest != artifact.sha256:
-            message = f"{artifact.file} is not the pinned file: its SHA-256 is {digest}, not {artifact.sha256}."
-            raise ArtifactMissing(message)
-        jar.replace(path)
-    return path
+    return all_fetched([artifact])[0]
 
 
-def _fetch(artifact: Artifact, folder: Path) -> Path:
-    print(f"fetching {artifact.file}", flush=True)
-    reasons = []
-    for command in (_ivy(artifact, folder), _maven(artifact, folder)):
-        if command is None:
-            continue
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-        if found := list(folder.glob(f"{artifact.name}*.{artifact.packaging}")):
-            return found[0]
-        reasons.append((result.stderr or result.stdout).strip()[-400:])
-    message = f"{artifact.file} could not be fetched: {' | '.join(reasons) or 'neither java nor mvn was found'}"
-    raise ArtifactMissing(message)
+def all_fetched(artifacts: Sequence[Artifact]) -> list[Path]:
+    """The same of many, fetched at once; by one process, while others that need them wait."""
+    jars = cache_folder() / "jars"
+    paths = [jars / artifact.file for artifact in artifacts]
+    if all(path.exists() for path in paths):
+        return paths
+    jars.mkdir(parents=True, exist_ok=True)
+    with (jars / LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        missing = {path: one for path, one in zip(paths, artifacts, strict=True) if not path.exists()}
+        with tempfile.TemporaryDirectory(dir=jars) as folder:
+            found = _fetch(list(missing.values()), Path(folder))
+            for artifact in missing.values():
+                digest = hashlib.sha256(found[artifact].read_bytes()).hexdigest()
+                if digest != artifact.sha256:
+                    message = f"{artifact.file} is not the pinned file: its SHA-256 is {digest}, not {artifact.sha256}."
+                    raise ArtifactMissing(message)
+            for path, artifact in missing.items():
+                found[artifact].replace(path)
+    return paths
+
+
+def _fetch(artifacts: Sequence[Artifact], folder: Path) -> dict[Artifact, Path]:
+    """By Ivy all that it can, and by `mvn` what it cannot."""
+    reasons = {}
+    found: dict[Artifact, Path] = {}
+    for artifact in artifacts:
+        print(f"fetching {artifact.file}", flush=True)
+    for commands in (_ivy, _maven):
+        wanted = [artifact for artifact in artifacts if artifact not in found]
+        for command in commands(wanted, folder):
+            result = subprocess.run(command, capture_output=True, text=True, check=False)
+            reasons[commands.__name__] = (result.stderr or result.stdout).strip()[-400:]
+        for artifact in wanted:
+            for name in (artifact.file, f"{artifact.name}-{artifact.version}.{artifact.packaging}"):
+                if (path := folder / name).exists():
+                    found[artifact] = path
+    if missing := ", ".join(artifact.file for artifact in artifacts if artifact not in found):
+        why = " | ".join(reasons.values()) or "neither java nor mvn was found"
+        message = f"{missing} could not be fetched: {why}"
+        raise ArtifactMissing(message)
+    return found
 
 
 def java() -> str | None:
@@ -161,51 +181,50 @@ def java() -> str | None:
     return shutil.which("java")
 
 
-def _ivy(artifact: Artifact, folder: Path) -> list[str] | None:
+def _ivy(artifacts: Sequence[Artifact], folder: Path) -> Iterator[list[str]]:
     import pyspark
 
-    command = java()
-    with contextlib.suppress(ValueError):
-        ivy = min((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
-        if command is not None and artifact.packaging == "jar":
-            pattern = f"{folder}/[artifact]-[revision].[ext]"
-            base = [command, "-jar", str(ivy), "-cache", str(folder / "ivy"), "-retrieve", pattern]
-            if artifact.classifier:
-                return [*base, "-ivy", str(_classified(artifact, folder))]
-            wanted = ["-dependency", artifact.group, artifact.name, artifact.version]
-            return [*base, "-confs", "master", "-types", "jar", "bundle", *wanted]
-    return None
+    command, ivy = java(), next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"), None)
+    jars = [artifact for artifact in artifacts if artifact.packaging == "jar"]
+    if command is None or ivy is None or not jars:
+        return
+    told = folder / "ivy.xml"
+    told.write_text(_IVY.format("".join(map(_dependency, jars))))
+    pattern = f"{folder}/[artifact]-[revision].[ext]"
+    yield [command, "-jar", str(ivy), "-cache", str(folder / "ivy"), "-retrieve", pattern, "-ivy", str(told)]
 
 
-def _classified(artifact: Artifact, folder: Path) -> Path:
-    """Ivy takes a classifier from a file only."""
-    path = folder / "ivy.xml"
-    path.write_text(
-        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"><info organisation="tidemark"'
-        ' module="jars"/><configurations><conf name="default"/></configurations><dependencies><dependency'
-        f' org="{artifact.group}" name="{artifact.name}" rev="{artifact.version}" transitive="false"'
-        f' conf="default->master"><artifact name="{artifact.name}" type="jar"'
-        f' m:classifier="{artifact.classifier}"/></dependency></dependencies></ivy-module>'
+_IVY = """<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
+<info organisation="tidemark" module="jars"/>
+<configurations><conf name="default"/></configurations>
+<dependencies>{}</dependencies>
+</ivy-module>
+"""
+
+
+def _dependency(jar: Artifact) -> str:
+    """Its own file, and none of those that it needs."""
+    classifier = f' m:classifier="{jar.classifier}"' if jar.classifier else ""
+    return (
+        f'<dependency org="{jar.group}" name="{jar.name}" rev="{jar.version}" transitive="false"'
+        f' conf="default->master"><artifact name="{jar.name}" type="jar"{classifier}/></dependency>'
     )
-    return path
 
 
-def _maven(artifact: Artifact, folder: Path) -> list[str] | None:
+def _maven(artifacts: Sequence[Artifact], folder: Path) -> Iterator[list[str]]:
     command = shutil.which("mvn")
-    if command is None:
-        return None
-    coordinates = f"{artifact.group}:{artifact.name}:{artifact.version}"
-    if artifact.classifier or artifact.packaging != "jar":
-        coordinates += f":{artifact.packaging}{artifact.classifier and ':'}{artifact.classifier}"
-    return [command, "-q", "-B", "dependency:copy", f"-Dartifact={coordinates}", f"-DoutputDirectory={folder}"]
+    for artifact in artifacts if command else ():
+        coordinates = f"{artifact.group}:{artifact.name}:{artifact.version}"
+        if artifact.classifier or artifact.packaging != "jar":
+            coordinates += f":{artifact.packaging}{artifact.classifier and ':'}{artifact.classifier}"
+        yield [str(command), "-q", "-B", "dependency:copy", f"-Dartifact={coordinates}", f"-DoutputDirectory={folder}"]
 
 
 def main() -> int:
     """Fetch everything; for `make env` and the image build.  With the argument `spark`: only what Spark needs."""
     wanted = SPARK if "spark" in sys.argv[1:] else ALL
     try:
-        for artifact in wanted:
-            fetched(artifact)
+        all_fetched(wanted)
     except ArtifactMissing as error:
         print(error, file=sys.stderr)
         return 1
