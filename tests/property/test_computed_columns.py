@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replicator.model.computed import Computed, ComputedKind, can_cast
@@ -40,6 +40,7 @@ from replicator.selection.computing import cast, computed_changes, with_computed
 from replicator.targets.iceberg.table.type_names import iceberg_type
 from replicator.verification.computed_columns import _cast
 from replicator.verification.target import canonical
+from tests.property.budget import examples
 
 ALL = (
     BOOLEAN,
@@ -73,6 +74,7 @@ CASTS = [(old, new) for old in ALL for new in TO if can_cast(old, new)]
 
 
 @pytest.mark.parametrize(("old", "new"), CASTS, ids=str)
+@settings(max_examples=examples(30, 2000))
 @given(st.data())
 def test_a_cast_loses_nothing_and_is_what_verification_expects(
     old: DataType, new: DataType, data: st.DataObject
