@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from replicator.errors import TableError
@@ -21,7 +22,7 @@ from replicator.targets.iceberg.direct.result import DIRECT, ChangeOutcome
 from replicator.targets.iceberg.direct.writer import Direct, DirectLimits, FallBackToSpark, TooLarge, up_to
 from replicator.targets.iceberg.spark import keyless, merge_unchanged
 from replicator.targets.iceberg.spark.changelog import in_spark, marker
-from replicator.targets.iceberg.spark.changes import as_read, fold, insert, read, row_type, rows_read, shaped
+from replicator.targets.iceberg.spark.changes import as_read, fold, insert, read, rows_read, shaped
 from replicator.targets.iceberg.spark.merge_modes import end_below, put_changes, put_folded
 from replicator.targets.iceberg.spark.merge_sql import of_part
 from replicator.targets.iceberg.spark.staged_files import staged
@@ -77,8 +78,7 @@ class RowChanges:
             reason = str(error)
 
         def write(spark: SparkSession) -> None:
-            with staged(self.storage, segments, here=self.catalog.pool.config.here) as files:
-                changes = read(spark, files, schema, self.at.loaded, timed=True)
+            with self._staged(spark, change, self.at.loaded, timed=True) as changes:
                 insert(self.table, as_read(rows_read(changes, schema)), schema)
 
         return ChangeOutcome("append", self._commit(write if segments else None), reason)
@@ -110,13 +110,9 @@ class RowChanges:
         over = unfolded and bool(table.total("records"))
 
         def write(spark: SparkSession) -> None:
-            with staged(self.storage, change.segments, here=self.catalog.pool.config.here) as files:
-                if files:
-                    rows = rows_read(read(spark, files, schema, -1, timed=unfolded), schema)
-                    rows = as_read(rows) if unfolded else rows
-                else:
-                    rows = spark.createDataFrame([], row_type(schema))
-                rows = shaped(table, rows, schema)
+            with self._staged(spark, change, -1, timed=unfolded) as changes:
+                rows = rows_read(changes, schema)
+                rows = shaped(table, as_read(rows) if unfolded else rows, schema)
                 if over:
                     swept = DeleteBelow(change.applied + 1, change.applied, EventKind.SWEEP.value)
                     rows = rows.unionByName(marker(spark, table, swept))
@@ -147,6 +143,14 @@ class RowChanges:
     def _direct(self) -> Direct:
         return Direct.of(self.storage, self.table, self.limits)
 
+    @contextmanager
+    def _staged(
+        self, spark: SparkSession, change: Append | Merge | Replace, above: int, *, timed: bool = False
+    ) -> Iterator[DataFrame]:
+        """What the segments of the change hold above this number, while they are open to Spark."""
+        with staged(self.storage, change.segments, here=self.catalog.pool.config.here) as files:
+            yield read(spark, files, change.schema, above, timed=timed)
+
     def _commit(self, write: Write | None) -> Mapping[str, str]:
         return commit(self.catalog, self.table, self.after, write)
 
@@ -163,8 +167,8 @@ class RowChanges:
             reason = str(error)
 
         def write(spark: SparkSession) -> None:
-            with staged(self.storage, segments, here=self.catalog.pool.config.here) as files:
-                insert(self.table, in_spark(read(spark, files, schema, self.at.applied, timed=True), schema), schema)
+            with self._staged(spark, change, self.at.applied, timed=True) as changes:
+                insert(self.table, in_spark(changes, schema), schema)
 
         return ChangeOutcome("append", self._commit(write if segments else None), reason)
 
@@ -200,8 +204,7 @@ class RowChanges:
 
         def write(spark: SparkSession) -> None:
             nonlocal how
-            with staged(self.storage, change.segments, here=self.catalog.pool.config.here) as files:
-                changes = read(spark, files, change.schema, self.at.applied)
+            with self._staged(spark, change, self.at.applied) as changes:
                 try:
                     how = keyless.put(spark, self.table, change.schema, changes)
                 except TableError as error:
@@ -220,17 +223,16 @@ class RowChanges:
         mirror = table.mode is Mode.MIRROR
 
         def write(spark: SparkSession) -> None:
-            with staged(self.storage, batch.segments, here=self.catalog.pool.config.here) as files:
-                changes = read(spark, files, schema, self.at.applied, timed=not mirror)
-                put = put_folded if mirror else put_changes
+            with self._staged(spark, change, self.at.applied, timed=not mirror) as changes:
+                write_rows = put_folded if mirror else put_changes
                 if lacking is not None:
                     whole = merge_unchanged.folded if mirror else merge_unchanged.filled
                     with whole(spark, self.catalog, table, change, changes, near, lacking) as known:
-                        put(spark, table, schema, known, near)
+                        write_rows(spark, table, schema, known, near)
                 elif mirror:
-                    put(spark, table, schema, fold(changes, schema, only_arrivals=batch.arrivals), near)
+                    write_rows(spark, table, schema, fold(changes, schema, only_arrivals=batch.arrivals), near)
                 else:
-                    put(spark, table, schema, changes, near)
+                    write_rows(spark, table, schema, changes, near)
 
         return "append" if new_keys else "merge", self._commit(write)
 

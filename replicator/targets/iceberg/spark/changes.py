@@ -75,10 +75,11 @@ def read(
     """Changes with a sequence number greater than `above`, which is what the target holds already (invariant 3).
 
     Columns: _seq, _op, c0…, b0…, for a partial schema _left_out (places, or null), and if `timed` _at: the commit's
-    time, of READ rows that of the read.  The schema is given, never inferred.
+    time, of READ rows that of the read.  The schema is given, never inferred; without a file there is no row.
     """
     bare = [file for file in files if file.bare]
-    parts = [_read_whole(spark, group, schema, above, timed) for group in _by_time(files, timed)]
+    groups = _by_time(files, timed) if files else [[]]
+    parts = [_read_whole(spark, group, schema, above, timed) for group in groups]
     parts += [_read_bare(spark, bare, schema, above, timed)] if bare else []
     opened()
     return reduce(DataFrame.unionByName, parts)
@@ -107,12 +108,13 @@ def _read_whole(
     wanted += [F.col(quoted(BEFORE + name)).alias(before(i)) for i, name in enumerate(schema.names)]
     if timed:
         fields.append(T.StructField(COMMIT_TS, T.TimestampType()))
-        wanted.append(F.coalesce(F.col(COMMIT_TS), _instant(files[0].read_at)).alias(AT))
+        wanted.append(F.coalesce(F.col(COMMIT_TS), _instant(next((f.read_at for f in files), None))).alias(AT))
     if schema.partial:
         fields.append(T.StructField(UNCHANGED, T.ArrayType(T.IntegerType())))
         wanted.append(F.col(UNCHANGED).alias(LEFT_OUT))
     # An entry of the segment may straddle the position (a keyless table's base): rows at or below it are in already.
-    rows = spark.read.schema(T.StructType(fields)).parquet(*(file.uri for file in files))
+    shape = T.StructType(fields)
+    rows = spark.read.schema(shape).parquet(*(f.uri for f in files)) if files else spark.createDataFrame([], shape)
     return rows.where(F.col(SEQUENCE) > above).select(*wanted)
 
 
@@ -191,12 +193,6 @@ def rows_read(changes: DataFrame, schema: TableSchema) -> DataFrame:
     """READ rows as they are: c0…, _seq, and _at where the changes have it."""
     times = [AT] * (AT in changes.columns)
     return changes.where(is_(Operation.READ)).select(*[row(i) for i in range(len(schema.columns))], SEQ, *times)
-
-
-def row_type(schema: TableSchema) -> T.StructType:
-    """Schema of `rows_read`."""
-    fields = [T.StructField(row(i), spark_type(c.type)) for i, c in enumerate(schema.columns)]
-    return T.StructType([*fields, T.StructField(SEQ, T.LongType())])
 
 
 def moved(keys: list[int]) -> Column:
