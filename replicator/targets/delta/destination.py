@@ -44,7 +44,7 @@ def _shared(name: str, *when: tuple[str, tuple[str, ...]], **changes: Any) -> Fo
     return replace(_IN_STORE[name], when=when, **changes)
 
 
-_CLOUDS, _KEYS = (("store", (S3, GCS, ADLS)),), ("credentials", (KEYS,))
+_KEYS = ("credentials", (KEYS,))
 DESTINATION_FORM = (
     FormField(
         "store", "Object store", "choice", default=BUILT_IN, main=True,
@@ -59,7 +59,7 @@ DESTINATION_FORM = (
         choices=((ENVIRONMENT, "The workers’ own"), (KEYS, "Keys")),
     ),
     _shared("region", ("store", (S3,))),
-    _shared("store_endpoint", *_CLOUDS),
+    _shared("store_endpoint", ("store", (S3, ADLS))),
     _shared("access_key_id", ("store", (S3,)), _KEYS),
     _shared("secret_access_key", ("store", (S3,)), _KEYS),
     _shared("account_name", ("store", (ADLS,)), _KEYS),
@@ -165,8 +165,9 @@ def _gcs(given: Mapping[str, str]) -> dict[str, str]:
     if given["credentials"] == KEYS:
         remedy = "Set GOOGLE_APPLICATION_CREDENTIALS in the workers, and choose the workers' own credentials."
         raise ConfigurationError("Google's keys are taken from the workers' environment only.", remedy=remedy)
-    if endpoint := _endpoint(given):  # only emulators have an address of their own, and nobody signs in to them
-        return {"google_base_url": endpoint, "google_skip_signature": "true", "allow_http": "true", **PATIENCE}
+    if _endpoint(given):
+        remedy = "Remove it: Delta Lake's tables in Google Cloud Storage are at Google's own address."
+        raise ConfigurationError("The store must not have an address of its own.", remedy=remedy)
     return dict(PATIENCE)
 
 

@@ -1,6 +1,7 @@
 // Azurite with what it lacks, started by azure.py: node azure.js [options of Azurite's], with AZURITE as its folder.
 //
 // - Two requests of Data Lake Storage's own protocol: list the files below a folder, and delete a folder.
+// - `startFrom`, by which a list of blobs begins there, that name included.
 // - A change is on disk before its client hears of it; Azurite itself saves its index every five seconds.
 "use strict";
 
@@ -101,6 +102,17 @@ function dataLake(request, response) {
     deleteFolder(port, container, decodeURIComponent(rest.join("/")), response);
   }
   return true;
+}
+
+const containers = part("blob/handlers/ContainerHandler").default.prototype;
+for (const name of ["listBlobFlatSegment", "listBlobHierarchySegment"]) {
+  const whole = containers[name];
+  containers[name] = async function (...told) {
+    const found = await whole.apply(this, told);
+    const first = told[told.length - 1].request.getQuery("startFrom") || "";
+    found.segment.blobItems = found.segment.blobItems.filter((blob) => blob.name >= first);
+    return found;
+  };
 }
 
 const indexes = [];

@@ -249,11 +249,17 @@ def delta(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
 
 def delta_s3(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
     """The same in S3, with keys of its own."""
-    s3: EmbeddedS3 = request.getfixturevalue("s3_server")
-    keys = {"credentials": "keys", "access_key_id": s3.user, "secret_access_key": s3.secret}
-    endpoint = s3.environment["AWS_ENDPOINT_URL"]
-    settings = {"store": "s3", "location": f"{s3.url}/delta", "store_endpoint": endpoint, **keys}
-    return _delta_place(settings, folder)
+    return _delta_in("s3", request, folder)
+
+
+def delta_adls(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
+    """The same in Azure Data Lake Storage."""
+    return _delta_in("adls", request, folder)
+
+
+def _delta_in(store: str, request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
+    settings = STORES[store](request, folder)
+    return _delta_place({**settings, "location": settings.pop("warehouse").replace("/lake", "/delta")}, folder)
 
 
 def _delta_place(settings: Mapping[str, str], folder: Path) -> TargetPlace:
@@ -430,7 +436,8 @@ def postgres_stepwise(request: pytest.FixtureRequest, folder: Path) -> TargetPla
 
 # Other forms of `iceberg`, which has the whole contract in every run: each of them has a share of it.
 FORMS = ("iceberg_partitioned", "iceberg_version_3", "iceberg_rest", "iceberg_glue")
-LONG = frozenset({"iceberg_gcs", "iceberg_adls", "iceberg_hive"})  # their servers are built, or take long to start
+# Their servers are built, or take long to start.
+LONG = frozenset({"iceberg_gcs", "iceberg_adls", "iceberg_hive", "delta_adls"})
 PLACES: Mapping[str, Callable[[pytest.FixtureRequest, Path], TargetPlace]] = {
     "iceberg": iceberg,
     "iceberg_partitioned": iceberg_partitioned,
@@ -442,6 +449,7 @@ PLACES: Mapping[str, Callable[[pytest.FixtureRequest, Path], TargetPlace]] = {
     "iceberg_hive": iceberg_hive,
     "delta": delta,
     "delta_s3": delta_s3,
+    "delta_adls": delta_adls,
     "kafka": kafka,
     "postgres": postgres,
     "postgres_no_keys": postgres_no_keys,

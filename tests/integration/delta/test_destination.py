@@ -23,6 +23,7 @@ from replicator.targets.delta.destination import delta_store
 from replicator.targets.delta.kind import DELTA
 from replicator.targets.iceberg.destination import NO_LAKE, LakeCatalog
 from testing.servers.glue import EmbeddedGlue
+from testing.servers.stores.azure import EmbeddedAzure
 from testing.servers.stores.s3 import EmbeddedS3
 from tests.integration.delta.lake import DeltaLake
 from tests.staged import insert, schema_of, update
@@ -53,15 +54,23 @@ def on_moto(glue: EmbeddedGlue) -> dict[str, str]:
     return {"store": "s3", "location": "s3://checked/delta", "store_endpoint": glue.endpoint, **keys}
 
 
+def all_is_well(settings: dict[str, str]) -> bool:
+    titles = ("Privilege to create", "Privilege to write", "Privilege to read", "Conditional writes",
+        "Privilege to delete")  # fmt: skip
+    return [(one.title, one.status) for one in checked(settings)] == [(title, CheckStatus.OK) for title in titles]
+
+
+@pytest.mark.long
+def test_the_test_tries_all_in_azure(azure: EmbeddedAzure) -> None:
+    keys = {"credentials": "keys", "account_name": azure.account, "account_key": azure.key}
+    address = f"http://{azure.authority}"
+    assert all_is_well({"store": "adls", "location": f"{azure.url}/checked", "store_endpoint": address, **keys})
+
+
 def test_the_test_tries_all_and_leaves_nothing(tmp_path: Path, glue: EmbeddedGlue) -> None:
     moto = on_moto(glue)
     for settings in ({"store": "file", "location": f"file://{tmp_path}/d"}, moto):
-        found = checked(settings)
-        assert [(one.title, one.status) for one in found] == [
-            (title, CheckStatus.OK)
-            for title in ("Privilege to create", "Privilege to write", "Privilege to read", "Conditional writes",
-                "Privilege to delete")
-        ]  # fmt: skip
+        assert all_is_well(settings)
     assert list((tmp_path / "d").iterdir()) == []
     assert DELTA.written is not None
     assert DELTA.written(moto).status is CheckStatus.FAILED
@@ -93,6 +102,7 @@ def test_a_store_that_takes_a_file_where_one_is_already_is_told(
         ({"access_key_id": ""}, "Access key ID is missing"),
         ({"store_endpoint": "http://169.254.169.254"}, "link-local"),
         ({"region": "x/../y"}, "AWS region must be a name"),
+        ({"store": "gcs", "location": "gs://b/x", "credentials": "environment"}, "not have an address of its own"),
     ],
 )
 def test_what_is_wrong_is_told_with_a_remedy_and_without_secrets(
