@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -64,10 +65,12 @@ def _id(ids: Mapping[str, int], column: str, setting: str, table: str) -> int:
     return ids[column]
 
 
-def _name(column: str, transform: str) -> str:
-    """As Iceberg's own writers name partition fields."""
-    word = re.sub(r"\[.*", "", transform)
-    return {"identity": column, "truncate": f"{column}_trunc"}.get(word, f"{column}_{word}")
+def _name(column: str, transform: str, taken: Collection[str] = ()) -> str:
+    """As Iceberg's own writers name partition fields, with the width, and a number, where another field is named so."""
+    word, _, width = transform.removesuffix("]").partition("[")
+    plain = {"identity": column, "truncate": f"{column}_trunc"}.get(word, f"{column}_{word}")
+    names = itertools.chain([plain], [f"{plain}_{width}"] * bool(width), (f"{plain}_{n}" for n in itertools.count(2)))
+    return next(name for name in names if name not in taken)
 
 
 def follow(table: Any, wanted: TableLayout) -> bool:
@@ -117,9 +120,19 @@ def identifier_names(table: Any) -> set[str]:
 
 
 def _follow_partitions(table: Any, wanted: Sequence[tuple[str, str]], by_id: Mapping[int, str]) -> bool:
+    """No two fields of any specs have one name: Spark's merge reads those of all specs, by their names."""
+    ids = {name: number for number, name in by_id.items()}
+    named = _names_of_partitions(table)
     present = {(by_id.get(one["source-id"], ""), one["transform"]): str(one["name"]) for one in _spec(table)}
+    if doubled := {one for one, count in Counter(named.values()).items() if count > 1}.intersection(present.values()):
+        update = table.handle.updateSpec()
+        for (column, transform), name in present.items():
+            if name in doubled:
+                present[column, transform] = _name(column, transform, {*named.values(), *ids})
+                update.renameField(name, present[column, transform])
+        update.commit()
     if set(present) == set(wanted):
-        return False
+        return bool(doubled)
     update = table.handle.updateSpec()
     for key, name in present.items():
         if key not in wanted:
@@ -127,9 +140,21 @@ def _follow_partitions(table: Any, wanted: Sequence[tuple[str, str]], by_id: Map
     expressions = table.engine.java("org.apache.iceberg.expressions.Expressions")
     for column, transform in wanted:
         if (column, transform) not in present:
-            update.addField(_name(column, transform), _term(expressions, column, transform))
+            key = ids[column], transform
+            others = ids.keys() - ({column} if transform == "identity" else set())
+            named[key] = named.get(key) or _name(column, transform, {*named.values(), *others})
+            update.addField(named[key], _term(expressions, column, transform))
     update.commit()
     return True
+
+
+def _names_of_partitions(table: Any) -> dict[tuple[int, str], str]:
+    """Of the fields of all specs, by the source's ID and the transform: one that comes back has its name again."""
+    return {
+        (one["source-id"], one["transform"]): str(one["name"])
+        for spec in table.metadata["partition-specs"]
+        for one in spec["fields"]
+    }
 
 
 def _term(expressions: Any, column: str, transform: str) -> Any:

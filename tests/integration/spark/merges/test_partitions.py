@@ -17,6 +17,7 @@ import duckdb_extension_avro
 import duckdb_extension_iceberg
 import pyarrow as pa
 import pytest
+from pyiceberg.transforms import BucketTransform
 
 from replicator.errors import ConfigurationError
 from replicator.model.mode import Mode
@@ -24,6 +25,7 @@ from replicator.targets import parquet_files
 from replicator.targets.base import Append, Create, DeleteBelow, Evolve, Merge, Replace, TargetTable
 from replicator.targets.iceberg.direct import writer
 from replicator.targets.iceberg.direct.partitions import Partition, PartitionSpec, grouped, present_spec
+from replicator.targets.iceberg.direct.writer import DirectLimits
 from replicator.targets.iceberg.layout import Layout
 from replicator.targets.iceberg.table.naming import sql_name
 from replicator.targets.iceberg.target import IcebergTarget
@@ -330,6 +332,48 @@ def test_files_of_an_older_spec_come_under_the_new_one_when_they_are_compacted(
     change = Merge([lake.segment(KEYED, [update(10, (1, DAY, 1, "x"), (1, DAY, 1, "y"))])], KEYED, 10)
     assert second.apply(table, change).how == "merge (direct)"
     assert Counter(lake.rows(table)) == Counter((n, DAY, 1, "y" if n == 1 else "x") for n in range(6))
+
+
+def test_a_width_that_changes_leaves_no_name_to_two_fields(lake: Lake) -> None:
+    """Spark's merge reads the fields of all specs by their names."""
+    widths = ("bucket(3, id)", "bucket(5, id)", "truncate(10, n)", "truncate(20, n), bucket(3, id)", "id")
+    table = new_table(target(lake, widths[0]), KEYED)
+    for n, partition_by in enumerate(widths):
+        layout = Layout.parse({"partition_by": f"*.*: {partition_by}"})
+        ours = IcebergTarget(lake.spark, lake.storage, "r1", layout=layout, limits=DirectLimits(rows=-1))
+        ours.maintain(table)
+        rows = [insert(n, n, DAY, 1, "x")] if n == 0 else [update(n, (n - 1, DAY, 1, "x"), (n, DAY, 1, "x"))]
+        assert "Spark" in ours.apply(table, Merge([lake.segment(KEYED, rows)], KEYED, n)).how
+        assert lake.rows(table) == [(n, DAY, 1, "x")]
+        assert misplaced(lake, table) == 0
+    specs = lake.reader().load_table((table.namespace, table.name)).specs().values()
+    assert {field.name for spec in specs for field in spec.fields} == {
+        "id_bucket",
+        "id_bucket_5",
+        "n_trunc",
+        "n_trunc_20",
+        "id",
+    }
+
+
+def test_names_that_two_fields_have_already_are_told_apart(lake: Lake) -> None:
+    """Of a version that named a field by its column and transform alone."""
+    table = new_table(target(lake, "bucket(3, id)"), KEYED)
+    stored = lake.reader().load_table((table.namespace, table.name))
+    with stored.update_spec() as update:
+        update.remove_field("id_bucket")
+    with stored.update_spec() as update:
+        update.add_field("id", BucketTransform(5), "id_bucket")
+    layout = Layout.parse({"partition_by": "*.*: bucket(5, id)"})
+    ours = IcebergTarget(lake.spark, lake.storage, "r1", layout=layout, limits=DirectLimits(rows=-1))
+    ours.maintain(table)
+    for n in range(2):
+        assert "Spark" in ours.apply(table, Merge([lake.segment(KEYED, [insert(n, n, DAY, 1, "x")])], KEYED, n)).how
+    assert len(lake.rows(table)) == 2
+    specs = lake.reader().load_table((table.namespace, table.name)).specs()
+    assert [field.name for number in sorted(specs) for field in specs[number].fields] == [
+        "id_bucket", "id_bucket", "id_bucket_5",
+    ]  # fmt: skip
 
 
 def test_a_keyless_table_is_partitioned_too(lake: Lake) -> None:
