@@ -140,10 +140,10 @@ def _follow_partitions(table: Any, wanted: Sequence[tuple[str, str]], by_id: Map
     expressions = table.engine.java("org.apache.iceberg.expressions.Expressions")
     for column, transform in wanted:
         if (column, transform) not in present:
-            key = ids[column], transform
+            field = ids[column], transform
             others = ids.keys() - ({column} if transform == "identity" else set())
-            named[key] = named.get(key) or _name(column, transform, {*named.values(), *others})
-            update.addField(named[key], _term(expressions, column, transform))
+            named[field] = named.get(field) or _name(column, transform, {*named.values(), *others})
+            update.addField(named[field], _term(expressions, column, transform))
     update.commit()
     return True
 
