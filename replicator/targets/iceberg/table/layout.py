@@ -30,11 +30,11 @@ def partition_spec(engine: Engine, schema: Any, ids: Mapping[str, int], layout: 
                 f"{PARTITION_BY}: {column} of {table} has the type {kind.toString()}, which {transform} cannot take."
             )
             raise ConfigurationError(message, table=table, remedy=REMEDY)
-    fields = [
-        {"name": _name(column, transform), "transform": transform, "source-id": _id(ids, column, PARTITION_BY, table),
-            "field-id": _FIRST_ID + number}
-        for number, (column, transform) in enumerate(layout.partitions)
-    ]  # fmt: skip
+    fields: list[dict[str, Any]] = []
+    for number, (column, transform) in enumerate(layout.partitions):
+        name = _name(column, transform, ids, [one["name"] for one in fields])
+        source = _id(ids, column, PARTITION_BY, table)
+        fields.append({"name": name, "transform": transform, "source-id": source, "field-id": _FIRST_ID + number})
     return _made(engine, "PartitionSpecParser", schema, {"spec-id": 0, "fields": fields}, PARTITION_BY, table)
 
 
@@ -65,11 +65,12 @@ def _id(ids: Mapping[str, int], column: str, setting: str, table: str) -> int:
     return ids[column]
 
 
-def _name(column: str, transform: str, taken: Collection[str] = ()) -> str:
-    """As Iceberg's own writers name partition fields, with the width, and a number, where another field is named so."""
+def _name(column: str, transform: str, columns: Collection[str], named: Collection[str]) -> str:
+    """As Iceberg's own writers name them; with the width, or a number, where another field or a column is named so."""
     word, _, width = transform.removesuffix("]").partition("[")
     plain = {"identity": column, "truncate": f"{column}_trunc"}.get(word, f"{column}_{word}")
     names = itertools.chain([plain], [f"{plain}_{width}"] * bool(width), (f"{plain}_{n}" for n in itertools.count(2)))
+    taken = {*named, *columns} - ({column} - {*named} if word == "identity" else set())
     return next(name for name in names if name not in taken)
 
 
@@ -128,7 +129,7 @@ def _follow_partitions(table: Any, wanted: Sequence[tuple[str, str]], by_id: Map
         update = table.handle.updateSpec()
         for (column, transform), name in present.items():
             if name in doubled:
-                present[column, transform] = _name(column, transform, {*named.values(), *ids})
+                present[column, transform] = _name(column, transform, ids, named.values())
                 update.renameField(name, present[column, transform])
         update.commit()
     if set(present) == set(wanted):
@@ -141,8 +142,7 @@ def _follow_partitions(table: Any, wanted: Sequence[tuple[str, str]], by_id: Map
     for column, transform in wanted:
         if (column, transform) not in present:
             field = ids[column], transform
-            others = ids.keys() - ({column} if transform == "identity" else set())
-            named[field] = named.get(field) or _name(column, transform, {*named.values(), *others})
+            named[field] = named.get(field) or _name(column, transform, ids, named.values())
             update.addField(named[field], _term(expressions, column, transform))
     update.commit()
     return True

@@ -356,6 +356,20 @@ def test_a_width_that_changes_leaves_no_name_to_two_fields(lake: Lake) -> None:
     }
 
 
+def test_a_field_is_not_named_as_a_column_is(lake: Lake) -> None:
+    schema = schema_of({"id": "int", "id_bucket": "int", "id_bucket_3": "int"}, ["id"])
+    layouts = ("bucket(3, id), id_bucket, bucket(4, id)", "id_bucket_3, bucket(3, id)")
+    table = new_table(target(lake, layouts[0]), schema)
+    for n, partition_by in enumerate(layouts):
+        ours = target(lake, partition_by)
+        ours.maintain(table)
+        ours.apply(table, Merge([lake.segment(schema, [insert(n, n, n, n)])], schema, n))
+    specs = lake.reader().load_table((table.namespace, table.name)).specs()
+    named = [[field.name for field in specs[number].fields] for number in sorted(specs)]
+    assert named == [["id_bucket_2", "id_bucket", "id_bucket_4"], ["id_bucket_2", "id_bucket_3"]]
+    assert sorted(lake.rows(table)) == [(0, 0, 0), (1, 1, 1)]
+
+
 def test_names_that_two_fields_have_already_are_told_apart(lake: Lake) -> None:
     """Of a version that named a field by its column and transform alone."""
     table = new_table(target(lake, "bucket(3, id)"), KEYED)
