@@ -28,6 +28,13 @@ T = TypeVar("T")
 PATIENCE_SECONDS = 60.0
 HUNG_SECONDS = 3.0
 READ_SECONDS, REFUSED_SECONDS = 30.0, 120.0
+# Widths that those of a plan and each other have not, and none.
+OTHER_PARTITIONS = (
+    "*.*: bucket(5, _sequence_num)",
+    "*.*: bucket(2, _sequence_num), truncate(2000, _sequence_num)",
+    "*.witness: bucket(7, id), truncate(50, stamp)\n*.*: truncate(900, _sequence_num)",
+    "",
+)
 
 
 class Strikes:
@@ -70,7 +77,7 @@ class Strikes:
             "parts of tables asked to be read": lambda _: patiently(self._read_parts),
             "tables taken out and in again": lambda _: self._take_out(),
             "tables upgraded to format version 3": lambda _: self._set("format_version", "3"),
-            "tables partitioned otherwise": lambda _: self._set("partition_by", "*.*: bucket(5, _sequence_num)"),
+            "tables partitioned otherwise": lambda _: self._set("partition_by", chance.choice(OTHER_PARTITIONS)),
             "paused and resumed": self._pause,
             FAILED_OVER: lambda _: stand.break_source(source.fail_over),
             REDO_HELD: lambda _: source.hold_redo(chance.uniform(1.0, 8.0)),
