@@ -102,7 +102,6 @@ def test_a_store_that_takes_a_file_where_one_is_already_is_told(
         ({"access_key_id": ""}, "Access key ID is missing"),
         ({"store_endpoint": "http://169.254.169.254"}, "link-local"),
         ({"region": "x/../y"}, "AWS region must be a name"),
-        ({"store": "gcs", "location": "gs://b/x", "credentials": "environment"}, "not have an address of its own"),
     ],
 )
 def test_what_is_wrong_is_told_with_a_remedy_and_without_secrets(
@@ -135,6 +134,11 @@ def test_beside_the_lakehouse_the_location_follows_the_installations() -> None:
     assert DELTA.place({}) == ""
     with pytest.raises(ConfigurationError, match="credentials"):
         delta_store({"store": "s3", "location": "s3://user:secret@bucket/x"}, NO_LAKE)
+
+
+def test_what_a_form_has_left_from_another_store_means_nothing(s3_server: EmbeddedS3) -> None:
+    store = delta_store(on_s3(s3_server, store="gcs", location="gs://b/x", credentials="environment"), NO_LAKE)
+    assert s3_server.environment["AWS_ENDPOINT_URL"] not in str({**store.options, **store.files})
 
 
 def test_a_tables_page_has_its_figures_and_rows(lake: DeltaLake) -> None:
