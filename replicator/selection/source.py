@@ -321,11 +321,13 @@ class _LogReader:
         table, new = change.table, change.new_table
         if change.operation is Ddl.CREATE_TABLE:
             self._failed.discard(table)
-        if table in self._failed:
+        failed, renamed = table in self._failed, new is not None and self._taken.rename(table, new)
+        if failed and (new is None or change.schema is None):
             return None
-        if new is not None and self._taken.rename(
-            table, new
-        ):  # what is there has other columns: nothing would evolve it
+        if failed and new is not None:  # whatever it failed of, under this name it is another one to the target
+            self._failed -= {table, new}
+            table, change = new, replace(change, operation=Ddl.CREATE_TABLE, table=new, new_table=None, reload=True)
+        elif renamed:  # what is there has other columns: nothing would evolve it
             change = replace(change, reload=True)
         taken = None if change.schema is None else self._taken.get(change.schema.table)
         if change.schema is None or taken is None:

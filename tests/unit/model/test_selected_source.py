@@ -151,6 +151,23 @@ def test_a_table_that_is_made_anew_is_read_again() -> None:
     assert [type(one) for one in found] == [TableFailed, SchemaChange, ChangeBatch]
 
 
+@pytest.mark.parametrize("column", ["mail", "post"])
+def test_a_failed_table_that_is_renamed_is_a_new_one_and_still_masked(column: str) -> None:
+    """Its DROP and its new name's CREATE are all that a source would tell of it."""
+    bad = SchemaChange(0, Ddl.ALTER_TABLE, TABLE, START, None, schema(column="post"))
+    move = SchemaChange(1, Ddl.RENAME_TABLE, TABLE, START, None, schema(OTHER, column), new_table=OTHER)
+    failed, moved, *rest = told(bad, move, batch(schema(OTHER, column), 2))
+    assert isinstance(failed, TableFailed)
+    assert failed.table == TABLE
+    if column == "post":
+        assert isinstance(moved, TableFailed)
+        assert (moved.table, rest) == (OTHER, [])
+    else:
+        assert isinstance(moved, SchemaChange)
+        assert (moved.operation, moved.table, moved.reload) == (Ddl.CREATE_TABLE, OTHER, True)
+        assert SECRET not in str(rest)
+
+
 def test_a_message_of_a_kind_that_nobody_masks_stops_the_table() -> None:
     class DeadLetter(NamedTuple):
         table: TableId
