@@ -186,6 +186,16 @@ def partition_columns(table: Any) -> set[str]:
     return {by_id[one["source-id"]] for spec in specs for one in spec["fields"] if one["source-id"] in by_id}
 
 
+def partitions_named_as(table: Any, columns: Mapping[str, str]) -> list[str]:
+    """Which of these columns, by their new names with the old ones, any spec has another column's field by the name of.
+
+    Iceberg refuses such a schema, also for a spec that was replaced.
+    """
+    ids = {str(one["name"]): int(one["id"]) for one in table.fields}
+    sources = {(name, source) for (source, _), name in _names_of_partitions(table).items()}
+    return sorted({name for name, source in sources if name in columns and ids.get(columns[name]) != source})
+
+
 def release(transaction: Any, table: Any, gone: set[str]) -> None:
     """Before columns go: the sort order lets go of them."""
     by_id = {int(one["id"]): str(one["name"]) for one in table.fields}

@@ -31,6 +31,7 @@ from replicator.targets.iceberg.table.layout import (
     bloom_filters,
     partition_columns,
     partition_spec,
+    partitions_named_as,
     release,
     sort_order,
 )
@@ -123,9 +124,14 @@ def evolve(catalog: IcebergCatalog, table: IcebergTable, change: Evolve, layout:
     plan = plan_evolution(old, change.schema, change.renamed, promotes)
     kept = (kept - set(change.schema.names)) | (set(plan.dropped) if change.keep_dropped else set())
     partitioned, replaced = partition_columns(table), {column.name for column in plan.replaced}
+    remedy = "Resnapshot the table: it is then made again with the new column."
     if lost := sorted(partitioned & (overwritten | replaced)):
         message = f"{table.name} is partitioned by {lost[0]}, which becomes another column or gets another type."
-        remedy = "Resnapshot the table: it is then made again with the new column."
+        raise UnsupportedDdl(message, table=str(table.name), remedy=remedy)
+    if taken := partitions_named_as(
+        table, {column.name: "" for column in plan.added} | {n: o for o, n in plan.renamed}
+    ):
+        message = f"{table.name} has partitions named {taken[0]}, as a column is from now on."
         raise UnsupportedDdl(message, table=str(table.name), remedy=remedy)
     kept |= partitioned & set(plan.dropped)  # the partitions of older files cannot be read without it
     transaction = table.handle.newTransaction()

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.transforms import BucketTransform
 
-from replicator.errors import ConfigurationError
+from replicator.errors import ConfigurationError, UnsupportedDdl
 from replicator.model.mode import Mode
 from replicator.targets import parquet_files
 from replicator.targets.base import Append, Create, DeleteBelow, Evolve, Merge, Replace, TargetTable
@@ -368,6 +368,30 @@ def test_a_field_is_not_named_as_a_column_is(lake: Lake) -> None:
     named = [[field.name for field in specs[number].fields] for number in sorted(specs)]
     assert named == [["id_bucket_2", "id_bucket", "id_bucket_4"], ["id_bucket_2", "id_bucket_3"]]
     assert sorted(lake.rows(table)) == [(0, 0, 0), (1, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "renamed", "name"),
+    [
+        (["id", "v", "id_bucket"], {}, "id_bucket"),
+        (["id", "id_bucket"], {"v": "id_bucket"}, "id_bucket"),
+        (["id", "w", "v"], {"v": "w"}, "v"),
+    ],
+)
+def test_a_new_column_that_is_named_as_a_partition_is_told_and_the_table_made_again(
+    lake: Lake, columns: list[str], renamed: dict[str, str], name: str
+) -> None:
+    before, after = schema_of({"id": "int", "v": "int"}, ["id"]), schema_of(dict.fromkeys(columns, "int"), ["id"])
+    table = new_table(target(lake, "bucket(3, id), v"), before)
+    ours = target(lake, "bucket(5, id)")
+    ours.maintain(table)
+    with pytest.raises(UnsupportedDdl, match=f"has partitions named {name}") as raised:
+        ours.apply(table, Evolve(after, 2, renamed))
+    assert "Resnapshot" in (raised.value.remedy or "")
+    ours.apply(table, Create(after, 2, -1, "L2"))
+    row = tuple(range(len(columns)))
+    ours.apply(table, Merge([lake.segment(after, [insert(0, *row)])], after, 0))
+    assert lake.rows(table) == [row]
 
 
 def test_names_that_two_fields_have_already_are_told_apart(lake: Lake) -> None:
