@@ -244,6 +244,7 @@ class _LogReader:
         self._taken = TakenTables()
         self._schemas: dict[TableId, tuple[TableSchema, TableSchema]] = {}
         self._failed: set[TableId] = set()
+        self._behind: TableFailed | None = None
         self._at: Offset | None = None
 
     def read(self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> Iterator[LogMessage]:
@@ -256,6 +257,9 @@ class _LogReader:
             if taken is not None:
                 yield taken
             del taken
+            if (behind := self._behind) is not None:
+                self._behind = None
+                yield behind
 
     def confirm(self, durable: Offset) -> None:
         self._reader.confirm(durable)
@@ -333,7 +337,12 @@ class _LogReader:
         if change.schema is None or taken is None:
             return change
         schema = self._schema(change.schema, taken)
-        return replace(change, schema=schema) if isinstance(schema, TableSchema) else self._fail(table, schema)
+        if isinstance(schema, TableSchema):
+            return replace(change, schema=schema)
+        if change.new_table is not None:  # it is called so all the same, and fails under that name
+            self._behind = self._fail(change.new_table, schema)
+            return replace(change, schema=None, reload=False)
+        return self._fail(table, schema)
 
     def _schema(self, plain: TableSchema, taken: Taken) -> TableSchema | SelectionDoesNotFit:
         known = self._schemas.get(plain.table)

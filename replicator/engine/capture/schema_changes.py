@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from replicator.engine.capture.ddl import Decision, decide, stopped_by_policy
@@ -44,6 +45,10 @@ class SchemaChanges:
             self._event(change, sequence, None, {"statement": change.statement})
             self._seen(change, "noted")
             return
+        met = self._as_followed(change)
+        if met is None:
+            return
+        change = met
         created = change.operation is Ddl.CREATE_TABLE and not self._tracking.late(change.table)
         ended = change.operation is Ddl.DROP_TABLE and self._tracking.failed(change.table)
         if self._tracking.ignored(change.table) and not (created or ended):
@@ -63,6 +68,20 @@ class SchemaChanges:
             return
         self._dispatch(change, sequence, decision)
         reach("capture.schema.handled")
+
+    def _as_followed(self, change: SchemaChange) -> SchemaChange | None:
+        """A table that the reader knows and that is not followed here, for its name failed or is followed later only,
+        is a new one under another name; None where that is followed later, too.
+        """
+        table = change.new_table or change.table
+        if change.schema is None or change.operation not in {Ddl.ALTER_TABLE, Ddl.RENAME_TABLE}:
+            return change
+        ignored = self._tracking.ignored(change.table)
+        if not (ignored and change.new_table) and (ignored or self._tracking.knows(change.table)):
+            return change
+        if self._tracking.late(table):
+            return None
+        return replace(change, operation=Ddl.CREATE_TABLE, table=table, new_table=None, reload=True)
 
     def _restates(self, change: SchemaChange) -> bool:
         """No statement: the table is as it was, but a restart would take it for another without this."""

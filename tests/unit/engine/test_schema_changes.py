@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -70,6 +71,40 @@ def test_a_table_that_is_made_again_goes_on_with_its_versions() -> None:
     for operation in (Ddl.CREATE_TABLE, Ddl.DROP_TABLE, Ddl.CREATE_TABLE):
         changes.handle(SchemaChange(0, operation, ORDERS, None, None, schema("id")))  # type: ignore[arg-type]
     assert [version.version for version in entry.schemas] == [4, 5]
+
+
+@pytest.mark.parametrize("passed_over", ["late", "failed", "unknown"])
+def test_a_table_that_nobody_follows_is_a_new_one_under_another_name(passed_over: str) -> None:
+    """A restart from scratch in the midst of an exchange of names: the one in between has an ALTER and a RENAME."""
+    parcels = TableId("shop", "parcels")
+    late = {ORDERS} if passed_over == "late" else set()
+    plan = CapturePlan(1, wanted=True, tables=TableSet(), tracked=(), checkpoint=None)
+    entry, told = JournalEntryBuilder(Checkpoint({}, 0, "server")), Anything()
+    registry = TableRegistry(plan, entry, late)
+    changes = SchemaChanges(Journal(), {}, registry, entry, told, told, told)  # type: ignore[arg-type]
+    if passed_over == "failed":
+        registry.ignore(ORDERS)
+    operation = Ddl.ALTER_TABLE if passed_over == "unknown" else Ddl.RENAME_TABLE
+    new = None if passed_over == "unknown" else parcels
+    told_as = replace(schema("id"), table=new or ORDERS)
+    changes.handle(SchemaChange(0, operation, ORDERS, None, None, told_as, new))  # type: ignore[arg-type]
+    made = new or ORDERS
+    assert [(event.table, event.kind.value) for event in entry.events] == [(made, "CREATE_TABLE")]
+    assert (entry.created, entry.renamed) == ([made], [])
+    assert [(one.table, one.fresh) for one in entry.reloads] == [(made, True)]
+    assert registry.follows(made)
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_a_name_that_is_followed_later_only_is_not_followed_by_a_rename_to_it(*, late: bool) -> None:
+    plan = CapturePlan(1, wanted=True, tables=TableSet(), tracked=(), checkpoint=None)
+    entry, told = JournalEntryBuilder(Checkpoint({}, 0, "server")), Anything()
+    other = TableId("shop", "other")
+    registry = TableRegistry(plan, entry, {ORDERS, other} if late else {other})
+    changes = SchemaChanges(Journal(), {}, registry, entry, told, told, told)  # type: ignore[arg-type]
+    renamed = replace(schema("id"), table=other)
+    changes.handle(SchemaChange(0, Ddl.RENAME_TABLE, ORDERS, None, None, renamed, other))  # type: ignore[arg-type]
+    assert (entry.events, entry.reloads) == ([], [])
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,15 @@ def test_a_table_that_is_made_anew_is_read_again() -> None:
     assert [type(one) for one in found] == [TableFailed, SchemaChange, ChangeBatch]
 
 
+def test_a_table_that_fits_no_more_under_its_new_name_fails_there() -> None:
+    move = SchemaChange(1, Ddl.RENAME_TABLE, TABLE, START, None, schema(OTHER, "post"), new_table=OTHER)
+    renamed, failed, *rest = told(move, batch(schema(OTHER, "post"), 2))
+    assert isinstance(renamed, SchemaChange)
+    assert (renamed.new_table, renamed.schema, rest) == (OTHER, None, [])
+    assert isinstance(failed, TableFailed)
+    assert failed.table == OTHER
+
+
 @pytest.mark.parametrize("column", ["mail", "post"])
 def test_a_failed_table_that_is_renamed_is_a_new_one_and_still_masked(column: str) -> None:
     """Its DROP and its new name's CREATE are all that a source would tell of it."""
