@@ -128,11 +128,7 @@ def evolve(catalog: IcebergCatalog, table: IcebergTable, change: Evolve, layout:
     if lost := sorted(partitioned & (overwritten | replaced)):
         message = f"{table.name} is partitioned by {lost[0]}, which becomes another column or gets another type."
         raise UnsupportedDdl(message, table=str(table.name), remedy=remedy)
-    if taken := partitions_named_as(
-        table, {column.name: "" for column in plan.added} | {n: o for o, n in plan.renamed}
-    ):
-        message = f"{table.name} has partitions named {taken[0]}, as a column is from now on."
-        raise UnsupportedDdl(message, table=str(table.name), remedy=remedy)
+    refuse_names_of_partitions(table, plan, remedy)
     kept |= partitioned & set(plan.dropped)  # the partitions of older files cannot be read without it
     transaction = table.handle.newTransaction()
     back = {new: old for old, new in plan.renamed}
@@ -151,6 +147,14 @@ def evolve(catalog: IcebergCatalog, table: IcebergTable, change: Evolve, layout:
     # Not commitTransaction: on a conflict it puts these columns over those of whoever was quicker.
     publish(table, transaction.table().operations().current())
     return True
+
+
+def refuse_names_of_partitions(table: IcebergTable, plan: EvolutionPlan, remedy: str) -> None:
+    """UnsupportedDdl where a column gets a name that Iceberg does not allow it."""
+    columns = {column.name: "" for column in plan.added} | {new: old for old, new in plan.renamed}
+    if taken := partitions_named_as(table, columns):
+        message = f"{table.name} has partitions named {taken[0]}, as a column is from now on."
+        raise UnsupportedDdl(message, table=str(table.name), remedy=remedy)
 
 
 def rename(catalog: IcebergCatalog, table: IcebergTable | None, change: Rename) -> bool:

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from replicator.errors import TargetConflict
+from replicator.errors import TargetConflict, UnsupportedDdl
 from replicator.model.mode import CURRENT, DELETED, Mode
 from replicator.model.schema import TableSchema
 from replicator.targets.base import Create, DeleteBelow, Drop, Evolve, Merge, TargetTable
 from replicator.targets.iceberg import target as iceberg_target
 from replicator.targets.iceberg.direct import writer
 from replicator.targets.iceberg.direct.writer import SPARK_ONLY
+from replicator.targets.iceberg.layout import Layout
 from replicator.targets.iceberg.table import catalog
 from replicator.targets.iceberg.target import IcebergTarget
 from tests.contract.targets.model import Model
@@ -180,8 +181,6 @@ def test_positions_outlive_their_snapshots(lake: Lake) -> None:
 
 
 def test_a_table_partitioned_by_its_parts(lake: Lake) -> None:
-    from replicator.targets.iceberg.layout import Layout
-
     layout = Layout.parse({"partition_by": "shop.*: tenant, bucket(2, id)"})
     target = IcebergTarget(lake.spark, lake.storage, "r1", layout=layout)
     name = f"t{next(NAMES)}"
@@ -195,3 +194,14 @@ def test_a_table_partitioned_by_its_parts(lake: Lake) -> None:
     assert rows(lake, other) == Counter([*((n, "x") for n in range(5, 10)), (11, "y")])
     target.maintain(one)
     assert {row["w"] for row in lake.arrow(one).to_pylist() if row["tenant"] == "a"} == {"x", "y"}
+
+
+def test_a_parts_new_column_that_is_named_as_a_partition_is_told(lake: Lake) -> None:
+    layout = Layout.parse({"partition_by": "*.*: bucket(3, id)"})
+    ours = IcebergTarget(lake.spark, lake.storage, "r1", layout=layout)
+    part = TargetTable("shop", f"t{next(NAMES)}", "tenant=a")
+    ours.apply(part, Create(KEYED, 1, -1, "L1", Mode.MIRROR))
+    more = schema_of({"id": "int", "v": "string", "id_bucket": "int", "tenant": "string"}, ["id"])
+    with pytest.raises(UnsupportedDdl, match="has partitions named id_bucket") as raised:
+        ours.apply(part, Evolve(more, 2))
+    assert "target table of its own" in (raised.value.remedy or "")
