@@ -17,6 +17,8 @@ from replicator.targets.iceberg.layout import PARTITION_BY, SORT_BY, Pairs, Tabl
 
 BLOOM = "write.parquet.bloom-filter-enabled.column."  # and a column's name
 BLOOM_ADAPTIVE = "write.parquet.bloom-filter-adaptive-enabled"
+# Spark's writers sort by partition, where they would keep a file open for each: of 750 no heap of ours has room.
+SORTED = {"write.spark.fanout.enabled": "false"}
 SOURCE = "tidemark.source"  # the property that says which table of the source it is
 _FIRST_ID = 1000
 
@@ -90,7 +92,7 @@ def follow(table: Any, wanted: TableLayout) -> bool:
         update.commit()
         changed = True
     bloom = bloom_filters(sorted(identifier_names(table))) if wanted.bloom else {}
-    properties = {**bloom, **wanted.properties}
+    properties = {**(SORTED if _spec(table) else {}), **bloom, **wanted.properties}
     if wanted.version > format_version(table):  # to a lower one Iceberg knows no way
         properties["format-version"] = str(wanted.version)
     lacking = {name: value for name, value in properties.items() if table.properties.get(name) != value}

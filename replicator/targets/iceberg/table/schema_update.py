@@ -27,6 +27,7 @@ from replicator.targets.iceberg.jvm.engine import Engine
 from replicator.targets.iceberg.layout import Layout, TableLayout
 from replicator.targets.iceberg.table.catalog import MODE, Columns, IcebergCatalog, IcebergTable, publish
 from replicator.targets.iceberg.table.layout import (
+    SORTED,
     SOURCE,
     bloom_filters,
     partition_columns,
@@ -50,6 +51,7 @@ PROPERTIES = {
     "write.merge.mode": "merge-on-read",
     "write.parquet.compression-codec": "zstd",
     "write.metadata.compression-codec": "gzip",
+    **SORTED,
     **METADATA_PROPERTIES,
     **MERGED_MANIFESTS,
     "write.wap.enabled": "true",  # see commit.py

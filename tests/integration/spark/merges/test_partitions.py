@@ -33,7 +33,7 @@ from replicator.targets.iceberg.upkeep import maintenance
 from tests.integration.direct.play import Play
 from tests.integration.spark.lake import Lake
 from tests.integration.spark.mode_models import Model
-from tests.staged import TS, Row, insert, read, schema_of, update
+from tests.staged import TS, Row, delete, insert, read, schema_of, update
 
 pytestmark = pytest.mark.spark
 NUMBERS = itertools.count(1)
@@ -392,6 +392,28 @@ def test_a_new_column_that_is_named_as_a_partition_is_told_and_the_table_made_ag
     row = tuple(range(len(columns)))
     ours.apply(table, Merge([lake.segment(after, [insert(0, *row)])], after, 0))
     assert lake.rows(table) == [row]
+
+
+@pytest.mark.long
+def test_spark_writes_more_partitions_than_its_heap_has_room_for_files(lake: Lake) -> None:
+    keyless = schema_of({"n": "int", "v": "string"})
+    ours = target(lake, "n")
+    table = new_table(ours, keyless)
+    rows = [read(n, n, "x") for n in range(3000)]
+    assert ours.apply(table, Replace([lake.segment(keyless, rows)], keyless, 1, -1, 3000, "L1")).how == "replace"
+    gone = lake.segment(keyless, [delete(4000 + n, n, "x") for n in range(2000)])
+    assert "Spark" in ours.apply(table, Merge([gone], keyless, 6000)).how
+    assert sorted(lake.rows(table)) == [(n, "x") for n in range(2000, 3000)]
+
+
+def test_tables_of_before_are_written_sorted_too(lake: Lake) -> None:
+    ours = target(lake, "n")
+    table = new_table(ours, KEYED)
+    stored = lake.reader().load_table((table.namespace, table.name))
+    with stored.transaction() as transaction:
+        transaction.remove_properties("write.spark.fanout.enabled")
+    ours.maintain(table)
+    assert stored.refresh().properties["write.spark.fanout.enabled"] == "false"
 
 
 def test_names_that_two_fields_have_already_are_told_apart(lake: Lake) -> None:
