@@ -92,7 +92,8 @@ def follow(table: Any, wanted: TableLayout) -> bool:
         update.commit()
         changed = True
     bloom = bloom_filters(sorted(identifier_names(table))) if wanted.bloom else {}
-    properties = {**(SORTED if _spec(table) else {}), **bloom, **wanted.properties}
+    unsaid = {} if not _spec(table) or SORTED.keys() <= table.properties.keys() else SORTED
+    properties = {**unsaid, **bloom, **wanted.properties}
     if wanted.version > format_version(table):  # to a lower one Iceberg knows no way
         properties["format-version"] = str(wanted.version)
     lacking = {name: value for name, value in properties.items() if table.properties.get(name) != value}
