@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from replicator.model.identifiers import TableId
-from webapp.embedded.java_artifacts import Artifact, all_fetched, java
+from webapp.embedded.java_artifacts import all_fetched, java, listed
 
 PROGRAM = Path(__file__).parent / "DebeziumReader.java"
 JARS = Path(__file__).parent / "jars.txt"
@@ -28,7 +28,7 @@ def jars() -> list[Path]:
     `-types jar bundle` and conf default; without what only a Kafka Connect server wants (jersey, jetty and what they
     bring).
     """
-    return all_fetched([Artifact(*line.split()) for line in JARS.read_text().splitlines()])
+    return all_fetched(listed(JARS))
 
 
 def command() -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any, Self
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
-from webapp.embedded.java_artifacts import Artifact, all_fetched, java
+from webapp.embedded.java_artifacts import all_fetched, java, listed
 from webapp.embedded.ports import LOOPBACK
 
 JARS = Path(__file__).parent / "googlesql_jars.txt"
@@ -32,7 +32,7 @@ class GoogleSqlParser:
     """A parser, within the block."""
 
     def __enter__(self) -> Self:
-        jars = map(str, all_fetched([Artifact(*line.split()) for line in JARS.read_text().splitlines()]))
+        jars = map(str, all_fetched(listed(JARS)))
         port, token = launch_gateway(
             classpath=os.pathsep.join(jars), javaopts=OPTIONS, java_path=java(), enable_auth=True, die_on_exit=True
         )

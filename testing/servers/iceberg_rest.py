@@ -15,7 +15,7 @@ from pathlib import Path
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError
 
-from webapp.embedded.java_artifacts import ICEBERG, ICEBERG_AWS, SQLITE_DRIVER, Artifact, all_fetched, java
+from webapp.embedded.java_artifacts import ICEBERG, ICEBERG_AWS, SQLITE_DRIVER, all_fetched, java, listed
 from webapp.embedded.ports import LOOPBACK, free_port
 from webapp.embedded.processes import Child, ServerFailed, claim, start
 
@@ -117,7 +117,7 @@ def classes() -> list[str]:
     """
     import pyspark
 
-    added = [Artifact(*line.split()) for line in JARS.read_text().splitlines()]
+    added = listed(JARS)
     jars = [str(jar) for jar in all_fetched([*added, ICEBERG_AWS, ICEBERG, SQLITE_DRIVER])]
     return [*jars, str(Path(pyspark.__file__).parent / "jars" / "*")]
 

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from webapp.embedded.java_artifacts import Artifact, ArtifactMissing, all_fetched, java
+from webapp.embedded.java_artifacts import ArtifactMissing, all_fetched, java, listed
 from webapp.embedded.ports import LOOPBACK, free_port, wait_for_port
 from webapp.embedded.processes import Child, ServerFailed, claim, start
 
@@ -123,4 +123,4 @@ def jars() -> list[Path]:
     """Those of kafka_jars.txt: `group name version sha256` of `org.apache.kafka:kafka_2.13` and what it wants at run
     time (Maven's list), and slf4j-simple.
     """
-    return all_fetched([Artifact(*line.split()) for line in JARS.read_text().splitlines()])
+    return all_fetched(listed(JARS))

@@ -129,6 +129,11 @@ def fetched(artifact: Artifact) -> Path:
     return all_fetched([artifact])[0]
 
 
+def listed(file: Path) -> list[Artifact]:
+    """Of a file with `group name version sha256`, and perhaps a classifier, in each line."""
+    return [Artifact(*line.split()) for line in file.read_text().splitlines()]
+
+
 def all_fetched(artifacts: Sequence[Artifact]) -> list[Path]:
     """The same of many, fetched at once; by one process, while others that need them wait."""
     jars = cache_folder() / "jars"

@@ -162,7 +162,7 @@ def test_a_table_that_fits_no_more_under_its_new_name_fails_there() -> None:
 
 @pytest.mark.parametrize("column", ["mail", "post"])
 def test_a_failed_table_that_is_renamed_is_a_new_one_and_still_masked(column: str) -> None:
-    """Its DROP and its new name's CREATE are all that a source would tell of it."""
+    """Whether it fits there is for its definition under that name to say."""
     bad = SchemaChange(0, Ddl.ALTER_TABLE, TABLE, START, None, schema(column="post"))
     move = SchemaChange(1, Ddl.RENAME_TABLE, TABLE, START, None, schema(OTHER, column), new_table=OTHER)
     failed, moved, *rest = told(bad, move, batch(schema(OTHER, column), 2))
