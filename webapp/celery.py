@@ -8,6 +8,7 @@ from celery import Celery
 from kombu import Exchange, Queue
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+os.environ.setdefault("CELERY_SKIP_CHECKS", "true")  # they load every page into a worker, which shows none
 
 from django.conf import settings
 
