@@ -25,6 +25,7 @@ from replicator.verification.mysql.rules import SourceColumn
 from replicator.verification.row_filters import chooser
 from replicator.verification.source import SourceTable
 from replicator.verification.target import canonical
+from tests.property.budget import examples
 
 TEXTS = st.sampled_from(["", "a", "A", "ä", "b", "a ", "ß", "z", "'", "\U0001f600", "\ue000"])
 VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -91,7 +92,7 @@ def given_to_proof(rule: RowFilter) -> list[dict[str, Any]]:
     ]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(100, 3000))
 @given(st.data())
 def test_arrow_and_the_proof_choose_the_same_rows(data: st.DataObject) -> None:
     schema, rule = data.draw(filtered_tables())
@@ -104,7 +105,7 @@ def test_arrow_and_the_proof_choose_the_same_rows(data: st.DataObject) -> None:
     assert matching(batch, rule, schema).to_pylist() == [chosen(row) for row in cells]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(100, 3000))
 @given(st.data())
 def test_changes_behind_the_filter_make_the_same_table_as_a_filter_behind_the_changes(data: st.DataObject) -> None:
     schema, rule = data.draw(filtered_tables())

@@ -47,7 +47,7 @@ EXACT = ("int", "decimal", "string", "binary")  # of Arrow: what a filter can be
 Read = Callable[[Table], pa.Table]
 
 
-@pytest.fixture(params=[("mariadb", 1), ("postgres", 3)], ids=str)
+@pytest.fixture(params=[pytest.param(("mariadb", 1), marks=pytest.mark.long), ("postgres", 3)], ids=str)
 def played(request: pytest.FixtureRequest, transactional_db: Any) -> Iterator[tuple[Lab, Player]]:
     dialect: Dialect
     dialect, seed = request.param

@@ -46,6 +46,7 @@ def test_a_copy_from_before_is_refused_whatever_was_done_on_it_since(source: Sou
     assert source.offset is lost
 
 
+@pytest.mark.parametrize("server", [*[*KINDS][:2], pytest.param([*KINDS][2], marks=pytest.mark.long)], indirect=True)
 def test_a_copy_of_what_was_read_goes_on(source: Source) -> None:
     """All that was read is in it: it is the same past."""
     source.insert(1)

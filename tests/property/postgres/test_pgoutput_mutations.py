@@ -119,7 +119,7 @@ def test_whole_messages_are_read_whole(found: Recorded, in_runs: bool) -> None:
 
 @pytest.mark.parametrize("in_runs", [False, True])
 def test_damage_is_refused_or_read_as_it_stands(found: Recorded, in_runs: bool) -> None:
-    start, count = seed(), examples(120, 20_000)
+    start, count = seed(), examples(60, 20_000)
     print(f"seed {start}, {count} mutants")
     outcomes: Counter[str] = Counter()
     for number in itertools.islice(itertools.count(start), count):

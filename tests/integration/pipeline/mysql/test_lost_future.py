@@ -78,7 +78,7 @@ class SetBack:
         assert begun()
 
 
-@pytest.fixture(params=list(SERVERS))
+@pytest.fixture(params=["mariadb", pytest.param("postgres", marks=pytest.mark.long)])
 def source(request: pytest.FixtureRequest, tmp_path: Path, transactional_db: Any) -> Iterator[SetBack]:
     one = SetBack(request.param, tmp_path / "server")
     yield one

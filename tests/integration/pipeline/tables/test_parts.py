@@ -149,7 +149,8 @@ def _statement(chance: random.Random, rows: int) -> tuple[str, tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_parts_are_exact_while_the_same_rows_are_written(lab: Lab, seed: int) -> None:
+def test_parts_are_exact_while_the_same_rows_are_written(any_lab: Lab, seed: int) -> None:
+    lab = any_lab
     chance = random.Random(seed)
     lab.execute(KEYED)
     fill(lab, 300)
@@ -190,7 +191,8 @@ def test_parts_survive_kills(lab: Lab, process_environment: dict[str, str]) -> N
     assert not lab.table("t").runs.exclude(state=RunState.DONE).exists()
 
 
-def test_a_wrong_request_is_answered_and_one_that_goes_wrong_ends_alone(lab: Lab) -> None:
+def test_a_wrong_request_is_answered_and_one_that_goes_wrong_ends_alone(any_lab: Lab) -> None:
+    lab = any_lab
     lab.execute(KEYED, "CREATE TABLE nokey (v INT)")
     if isinstance(lab, PostgresLab):
         lab.execute("ALTER TABLE nokey REPLICA IDENTITY FULL")
@@ -218,7 +220,8 @@ def test_a_wrong_request_is_answered_and_one_that_goes_wrong_ends_alone(lab: Lab
     assert not lab.table("t").error_message
 
 
-def test_a_part_pauses_goes_on_and_stops(lab: Lab) -> None:
+def test_a_part_pauses_goes_on_and_stops(any_lab: Lab) -> None:
+    lab = any_lab
     lab.execute(KEYED)
     fill(lab, 2000)
     lab.replicate("t")

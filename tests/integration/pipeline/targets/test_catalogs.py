@@ -43,6 +43,7 @@ def company(rest_catalog: EmbeddedRestCatalog, transactional_db: Any) -> Iterato
     front.stop()
 
 
+@pytest.mark.long  # each mode on Tidemark's own catalog is test_modes; the catalog, the contract of targets
 def test_every_mode_in_a_rest_catalog(
     lab: Lab, company: tuple[Destination, RestFront], rest_catalog: EmbeddedRestCatalog
 ) -> None:

@@ -33,7 +33,9 @@ def rules(lab: Lab, keyed: str = f"{DETERMINATE}, {OF_CHANGES}", keyless: str = 
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("mode", ["mirror", "soft_delete", "history", "changelog"])
+@pytest.mark.parametrize(
+    "mode", ["mirror", "history", *(pytest.param(one, marks=pytest.mark.long) for one in ("soft_delete", "changelog"))]
+)
 def test_computed_columns_are_exact(any_lab: Lab, mode: str) -> None:
     lab, begin = any_lab, datetime.now(UTC) - timedelta(seconds=5)
     lab.execute(

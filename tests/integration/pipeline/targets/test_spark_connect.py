@@ -83,6 +83,7 @@ def test_snapshot_log_ddl_tables_without_key_and_reloads(lab: Lab, environment: 
     assert not Failure.objects.filter(replicator=replicator).exists()
 
 
+@pytest.mark.long
 def test_a_worn_table_is_compacted_by_the_server(lab: Lab, environment: dict[str, str]) -> None:
     lab.execute("CREATE TABLE measured (at DOUBLE PRIMARY KEY, value INT)")
     with lab.transaction() as cursor:
@@ -95,6 +96,7 @@ def test_a_worn_table_is_compacted_by_the_server(lab: Lab, environment: dict[str
     assert any("compacted" in line for line in said(replicator)), "\n".join(said(replicator))
 
 
+@pytest.mark.long
 def test_a_server_that_is_killed_is_waited_for(
     lab: Lab, environment: dict[str, str], server: ConnectServer, tmp_path: Path
 ) -> None:

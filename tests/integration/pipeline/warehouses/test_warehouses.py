@@ -197,7 +197,11 @@ STEPS = ("apply.step.between",)
 KILLS = {"enforced": POINTS, "redshift": POINTS, "snowflake": STEPS, "bigquery": (POINTS[0], *STEPS), "spanner": STEPS}
 # What Postgres proves, and Redshift's stand-in by the test below at one of its statements; and where the contract of
 # targets has a worker end.
-LONG = {("redshift", point) for point in POINTS} | {("enforced", one) for one in POINTS if one != "apply.publish.after"}
+LONG = {
+    *(("redshift", point) for point in POINTS),
+    *(("enforced", one) for one in POINTS if one != "apply.publish.after"),
+    *(("bigquery", one) for one in STEPS),
+}
 
 
 @pytest.mark.parametrize(

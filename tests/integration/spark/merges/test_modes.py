@@ -85,8 +85,15 @@ class Recording(dict[Key, tuple[Row, int]]):
         self.ever[state[1]], self.final[key] = state[0], state[0]
 
 
-@pytest.mark.parametrize("limits", [LIMITS, SPARK_ONLY], ids=["direct", "Spark"])
-@pytest.mark.parametrize("mode", [Mode.SOFT_DELETE, Mode.HISTORY])
+@pytest.mark.parametrize(
+    ("mode", "limits"),
+    [
+        pytest.param(Mode.SOFT_DELETE, LIMITS, id="soft_delete-direct"),
+        pytest.param(Mode.HISTORY, LIMITS, id="history-direct"),
+        pytest.param(Mode.SOFT_DELETE, SPARK_ONLY, id="soft_delete-Spark", marks=pytest.mark.long),
+        pytest.param(Mode.HISTORY, SPARK_ONLY, id="history-Spark"),
+    ],
+)
 def test_values_left_out_are_found_for_every_version(lake: Lake, mode: Mode, limits: DirectLimits) -> None:
     recording = Recording()
     target = IcebergTarget(lake.spark, lake.storage, "r1", limits)

@@ -14,8 +14,8 @@ import psycopg2
 import pytest
 from django.conf import settings
 
+from tests.database import TEMPLATE
 from webapp import environment
-from webapp.embedded.postgres import EmbeddedPostgres
 from webapp.installation.catalog_database import MAKE
 
 pytestmark = pytest.mark.integration
@@ -32,12 +32,13 @@ def run(url: str, *statements: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture
-def url(metadata: EmbeddedPostgres, request: pytest.FixtureRequest) -> Iterator[str]:
+def url(postgres_url: str, django_db_modify_db_settings: None, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A metadata database that lacks no migration."""
     name = f"own_{abs(hash(request.node.name)) % 10**8}"
-    run(metadata.url, f"CREATE DATABASE {name}")
-    one = environment.with_database(metadata.url, name)
+    run(postgres_url, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+    one = environment.with_database(postgres_url, name)
     yield one
-    run(metadata.url, f"DROP DATABASE {name}", f"DROP DATABASE IF EXISTS {name}_catalog")
+    run(postgres_url, f"DROP DATABASE {name}", f"DROP DATABASE IF EXISTS {name}_catalog")
 
 
 def migrate(home: Path, url: str, more: Mapping[str, str] | None = None) -> tuple[int, str]:
@@ -77,7 +78,14 @@ def test_a_catalog_of_another_installation_is_left_alone(url: str, tmp_path: Pat
 
 
 def test_a_user_who_may_make_no_database_is_told_what_to_do(url: str, tmp_path: Path) -> None:
-    run(url, "CREATE ROLE plain LOGIN PASSWORD 'plain'", "GRANT ALL ON SCHEMA public TO plain")
+    run(
+        url,
+        "CREATE ROLE plain LOGIN PASSWORD 'plain'",
+        *(
+            f"GRANT ALL ON {all_} public TO plain"
+            for all_ in ("SCHEMA", "ALL TABLES IN SCHEMA", "ALL SEQUENCES IN SCHEMA")
+        ),
+    )
     own = environment.database(url)
     plain = f"postgresql://plain:plain@{own['HOST']}:{own['PORT']}/{own['NAME']}"
     try:
