@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -103,7 +104,6 @@ def credentials(settings: Mapping[str, Any], scopes: Sequence[str]) -> Any:
     """
     import google.auth  # noqa: PLC0415 - loaded where it is needed
     from google.auth import impersonated_credentials  # noqa: PLC0415
-    from google.oauth2 import service_account  # noqa: PLC0415
 
     check_login(settings)
     account = text(settings, "impersonate")
@@ -112,12 +112,20 @@ def credentials(settings: Mapping[str, Any], scopes: Sequence[str]) -> Any:
             found, _ = google.auth.default(scopes=list(scopes))
         else:
             try:
-                found = service_account.Credentials.from_service_account_info(_key(settings), scopes=list(scopes))
+                found = _of_account(json.dumps(_key(settings))).with_scopes(list(scopes))
             except ValueError:  # its text may hold the key (invariant 8)
                 raise ConfigurationError("The private key within the service account's key cannot be read.") from None
         if account:
             found = impersonated_credentials.Credentials(found, account, list(scopes))
     return found
+
+
+@lru_cache(maxsize=16)
+def _of_account(key: str) -> Any:
+    """Without scopes, and so without a token: to read a private key takes as long as a small merge."""
+    from google.oauth2 import service_account  # noqa: PLC0415 - loaded where it is needed
+
+    return service_account.Credentials.from_service_account_info(json.loads(key))
 
 
 @contextmanager

@@ -18,6 +18,8 @@ class EmbeddedPostgres(PostgresServer):
     # Each Iceberg catalog in a Spark keeps two connections, and each replicator has one for itself and one for each
     # merge at a time.
     defaults = {"max_connections": "600", "shared_buffers": "128MB"}
+    # Each hash of 144 random bits is one too many to try, and 4,096 of them were half of the time of each connection.
+    made_with = ("--set=scram_iterations=1",)
 
     def __init__(
         self, folder: Path, port: int | None = None, *, database: str = "tidemark", durable: bool = True

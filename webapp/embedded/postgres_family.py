@@ -8,7 +8,7 @@ import shutil
 import signal
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -29,6 +29,7 @@ class PostgresServer(ABC):
     """One server on loopback; a second start on the same folder goes on with its data."""
 
     defaults: ClassVar[Mapping[str, str]]
+    made_with: ClassVar[Sequence[str]] = ()  # options of initdb
 
     def __init__(
         self,
@@ -135,7 +136,7 @@ class PostgresServer(ABC):
         command = [
             str(programs / "initdb"), "-D", str(data), "-U", USER, "--auth=scram-sha-256",
             f"--pwfile={self._secret}", "--encoding=UTF8",
-            "--locale=C", "--no-sync",
+            "--locale=C", "--no-sync", *self.made_with,
         ]  # fmt: skip
         child = start("initdb", command, self.folder / "log" / "initdb.log", user=self._unprivileged)
         if child.process.wait() != 0:

@@ -9,8 +9,9 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,6 +27,9 @@ from replicator.targets.snowflake.names import quoted, snowflake_type_of
 from replicator.targets.snowflake.value_limits import check_values
 from replicator.targets.warehouse.session import as_arrow, transaction
 from replicator.targets.warehouse.sql_states import AGAIN
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 STAGE = "@~/tidemark"  # the user's own stage: nobody else reads it, and it needs no right
 STATEMENT_SECONDS = 3600
@@ -166,13 +170,16 @@ def client_options(one: SnowflakeDestination) -> dict[str, Any]:
             return options | {"password": one.password}
 
 
-def private_key(one: SnowflakeDestination) -> bytes:
-    """As the vendor's client takes it: DER.  Raises ConfigurationError."""
+def private_key(one: SnowflakeDestination) -> PrivateKeyTypes:
+    """As the vendor's client takes it.  Raises ConfigurationError."""
     try:
-        key = serialization.load_pem_private_key(one.private_key.encode(), one.passphrase.encode() or None)
+        return _key(one.private_key, one.passphrase)
     except (ValueError, TypeError):
         message = "The private key is not a PEM text of PKCS #8, or its passphrase is wrong."
         raise ConfigurationError(message, remedy="openssl genrsa 2048 | openssl pkcs8 -topk8 -inform PEM") from None
-    return key.private_bytes(
-        serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+
+
+@lru_cache(maxsize=16)
+def _key(text: str, passphrase: str) -> PrivateKeyTypes:
+    """To check the numbers of a key takes as long as a small merge: once, and not at every session."""
+    return serialization.load_pem_private_key(text.encode(), passphrase.encode() or None)

@@ -62,12 +62,15 @@ class EmbeddedBigQuery:
     def client(self) -> Any:
         """The vendor's client, for readers of tests."""
         from google.cloud import bigquery
+
+        login = self._login.with_scopes(["https://www.googleapis.com/auth/bigquery"])
+        return bigquery.Client(PROJECT, login, location=self.location, client_options={"api_endpoint": self.endpoint})
+
+    @cached_property
+    def _login(self) -> Any:
         from google.oauth2 import service_account
 
-        login = service_account.Credentials.from_service_account_info(
-            json.loads(self.key), scopes=["https://www.googleapis.com/auth/bigquery"]
-        )
-        return bigquery.Client(PROJECT, login, location=self.location, client_options={"api_endpoint": self.endpoint})
+        return service_account.Credentials.from_service_account_info(json.loads(self.key))
 
     def start(self) -> None:
         """ServerFailed with the log's end where it does not come up."""
