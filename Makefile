@@ -10,7 +10,8 @@ SOURCE ?= mariadb
 VERSION ?=
 SEED ?=
 FUZZ_EXAMPLES ?= 2000
-# Three a core, for they wait for servers, and one for 5.5 GiB: each has servers and a JVM of its own.
+# Three a core, for they wait for servers, and one for 5.5 GiB: each has servers and a JVM of its own.  Six in 24 GiB
+# leave nothing for cached files, and are slower than four.
 WORKERS ?= $(shell python3 -c "import os; print(max(2, min(3 * os.cpu_count(), os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') // (11 << 29))))")
 ENV_STAMP := $(VENV)/.stamp
 JARS_STAMP := $(VENV)/.jars
