@@ -102,7 +102,7 @@ def config(mariadb: Any) -> SourceConfig:
 def sql(config: SourceConfig) -> Iterator[Callable[[str], None]]:
     connection = pymysql.connect(
         host=config.host, port=config.port, user=config.user, password=config.password, autocommit=True,
-        charset="utf8mb4", init_command="SET time_zone = '+00:00', sql_mode = ''",
+        charset="utf8mb4", ssl_disabled=True, init_command="SET time_zone = '+00:00', sql_mode = ''",
     )  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute("CREATE OR REPLACE DATABASE `verify me` CHARACTER SET utf8mb4")

@@ -58,7 +58,12 @@ def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
 @pytest.fixture
 def replicator(db: None, mariadb: Any) -> Replicator:
     with pymysql.connect(
-        host=mariadb.host, port=mariadb.port, user=mariadb.user, password=mariadb.password, autocommit=True
+        host=mariadb.host,
+        port=mariadb.port,
+        user=mariadb.user,
+        password=mariadb.password,
+        autocommit=True,
+        ssl_disabled=True,
     ) as connection:
         cursor = connection.cursor()
         cursor.execute("CREATE OR REPLACE DATABASE verify_command")

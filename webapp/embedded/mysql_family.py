@@ -62,7 +62,7 @@ class MySQLFamilyServer(ABC):
 
     def connect(self, **more: Any) -> pymysql.Connection[Cursor]:
         """An administrator's connection, autocommit."""
-        return pymysql.connect(**self.address, autocommit=True, charset="utf8mb4", **more)
+        return pymysql.connect(**self.address, autocommit=True, charset="utf8mb4", ssl_disabled=True, **more)
 
     def start(self) -> None:
         """Make the data folder if need be and start; ServerFailed with the log's end otherwise."""

@@ -11,7 +11,7 @@ import pymysql
 from pymysql.constants import ER
 
 from replicator.addresses import checked_authority
-from replicator.clear_text import REMEDY, ClearTextRefused, connect_mysql
+from replicator.clear_text import REMEDY, ClearTextRefused, connect_mysql, unverified_context
 from replicator.errors import (
     SourceAuthenticationFailed,
     SourcePermissionDenied,
@@ -163,12 +163,12 @@ def _tls_options(config: MySqlConfig) -> dict[str, Any]:
         return {"ssl_disabled": True}
     if config.tls is TlsMode.PREFERRED:
         return {}
+    if config.tls is TlsMode.REQUIRED:
+        return {"ssl": unverified_context()}
     context = ssl.create_default_context(cadata=checked_authority(config.ca) or None)
     # The certificates that MySQL and MariaDB make for themselves break the strict rules of Python 3.13.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.check_hostname = config.tls is TlsMode.VERIFY_IDENTITY
-    if config.tls is TlsMode.REQUIRED:
-        context.verify_mode = ssl.CERT_NONE
     return {"ssl": context}
 
 

@@ -38,7 +38,8 @@ class Lab:
 
     def connect(self, **more: Any) -> pymysql.Connection[Cursor]:
         """A connection of its own, autocommit, with the lab's database where it exists."""
-        return pymysql.connect(**self.address, autocommit=True, charset="utf8mb4", local_infile=True, **more)
+        settings = {"autocommit": True, "charset": "utf8mb4", "local_infile": True, "ssl_disabled": True}
+        return pymysql.connect(**self.address, **settings, **more)
 
     @property
     def sql(self) -> pymysql.Connection[Cursor]:
