@@ -113,11 +113,13 @@ def empty_database() -> None:
         cursor.execute(EMPTY.format(tables=quoted, names=", ".join(f"'{name}'" for name in sorted(tables))))
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
     """What is loaded by now stays: looking through it for garbage again and again took a tenth of the tests' time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from pathlib import Path
 
 from tests import java
 from webapp.embedded.postgres import EmbeddedPostgres
+
+gc.disable()  # while tests are collected nothing becomes garbage: a quarter of each worker's start; conftest enables it
 
 HOME = Path(tempfile.mkdtemp(prefix="tidemark-test-"))
 HOME.chmod(0o755)
