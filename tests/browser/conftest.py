@@ -68,6 +68,11 @@ def installation(transactional_db: None, fake_source: None) -> Installation:
     return make_installation()
 
 
+def shape(page: Page, width: int, height: int, scheme: Any) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(color_scheme=scheme)
+
+
 @dataclass
 class Windows:
     """Each is taken by one test at a time and given back clean: to open one costs seconds of the processor."""
@@ -78,8 +83,7 @@ class Windows:
 
     def take(self, width: int, height: int, scheme: Any) -> Page:
         page = self.free.pop() if self.free else self._open()
-        page.set_viewport_size({"width": width, "height": height})
-        page.emulate_media(color_scheme=scheme)
+        shape(page, width, height, scheme)
         return page
 
     def _open(self) -> Page:
@@ -126,6 +130,11 @@ class Visitor:
 
     def go(self, path: str) -> None:
         self.page.goto(self.base + path)
+
+    def look(self, width: int, scheme: Any) -> None:
+        """At the same page, another way, once its colours have changed."""
+        shape(self.page, width, self.page.viewport_size["height"] if self.page.viewport_size else 900, scheme)
+        self.page.evaluate("Promise.allSettled(document.getAnimations().map(one => one.finished)).then(() => null)")
 
     def __post_init__(self) -> None:
         self.page.on("console", self._heard)

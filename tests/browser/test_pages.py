@@ -115,30 +115,28 @@ def answered_draft(made: Installation) -> Draft:
     return draft
 
 
-@pytest.mark.parametrize(
-    ("scheme", "width"),
-    [
-        ("dark", 390),
-        pytest.param("dark", 1440, marks=pytest.mark.long),
-        pytest.param("light", 390, marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long  # the test below has the two other ways of them
+@pytest.mark.parametrize(("scheme", "width"), [("dark", 1440), ("light", 390)])
 def test_every_page_is_whole_quiet_and_accessible(
     visit: Callable[..., Visitor], installation: Installation, scheme: str, width: int
 ) -> None:
     visitor = visit(width, scheme, by_form=True)
     wrong: dict[str, Any] = {}
     for path in pages(installation):
-        if any(found := looked_at(visitor, path)):
+        opened(visitor, path)
+        if any(found := seen(visitor)):
             wrong[path] = found
     assert wrong == {}
 
 
-def looked_at(visitor: Visitor, path: str) -> list[Any]:
-    """What is wrong with the page: for axe, in pixels, in the console."""
+def opened(visitor: Visitor, path: str) -> None:
     visitor.complaints.clear()
     visitor.go(path)
     visitor.page.locator(".htmx-request").first.wait_for(state="detached")
+
+
+def seen(visitor: Visitor) -> list[Any]:
+    """What is wrong with the page: for axe, in pixels, in the console."""
     return [visitor.axe(), visitor.overflow(), list(visitor.complaints)]
 
 
@@ -186,11 +184,17 @@ LEFT = """() => {
 def test_every_page_is_whole_and_all_of_it_is_reached_by_tab_and_shows_where_the_focus_is(
     visit: Callable[..., Visitor], installation: Installation, half: int
 ) -> None:
-    """In the light at 1440 pixels; in two halves, so that each is well within the time of one test."""
-    visitor = visit()
+    """Opened in the dark at 390 pixels, then looked at in the light at 1440; in two halves, so that each is well within
+    the time of one test.
+    """
+    visitor = visit(390, "dark", by_form=True)
     wrong: dict[str, Any] = {}
     for path in pages(installation)[half::2]:
-        found = looked_at(visitor, path)
+        visitor.look(390, "dark")
+        opened(visitor, path)
+        small = seen(visitor)
+        visitor.look(1440, "light")
+        found = [*small, *seen(visitor)]
         number = visitor.page.evaluate(MARK_TABBABLE)
         for _ in range(0, number + 20, KEYS):
             for _ in range(KEYS):
