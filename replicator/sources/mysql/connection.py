@@ -163,9 +163,10 @@ def _tls_options(config: MySqlConfig) -> dict[str, Any]:
         return {"ssl_disabled": True}
     if config.tls is TlsMode.PREFERRED:
         return {}
+    authority = checked_authority(config.ca)
     if config.tls is TlsMode.REQUIRED:
         return {"ssl": unverified_context()}
-    context = ssl.create_default_context(cadata=checked_authority(config.ca) or None)
+    context = ssl.create_default_context(cadata=authority or None)
     # The certificates that MySQL and MariaDB make for themselves break the strict rules of Python 3.13.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.check_hostname = config.tls is TlsMode.VERIFY_IDENTITY
