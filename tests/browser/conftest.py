@@ -131,9 +131,9 @@ class Visitor:
     def go(self, path: str) -> None:
         self.page.goto(self.base + path)
 
-    def look(self, width: int, scheme: Any) -> None:
+    def look(self, width: int, scheme: Any, height: int = 900) -> None:
         """At the same page, another way, once its colours have changed."""
-        shape(self.page, width, self.page.viewport_size["height"] if self.page.viewport_size else 900, scheme)
+        shape(self.page, width, height, scheme)
         self.page.evaluate("Promise.allSettled(document.getAnimations().map(one => one.finished)).then(() => null)")
 
     def __post_init__(self) -> None:

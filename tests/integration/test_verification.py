@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pymysql
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.types import LongType
@@ -99,11 +98,8 @@ def config(mariadb: Any) -> SourceConfig:
 
 
 @pytest.fixture
-def sql(config: SourceConfig) -> Iterator[Callable[[str], None]]:
-    connection = pymysql.connect(
-        host=config.host, port=config.port, user=config.user, password=config.password, autocommit=True,
-        charset="utf8mb4", ssl_disabled=True, init_command="SET time_zone = '+00:00', sql_mode = ''",
-    )  # fmt: skip
+def sql(mariadb: Any) -> Iterator[Callable[[str], None]]:
+    connection = mariadb.connect(init_command="SET time_zone = '+00:00', sql_mode = ''")
     with connection.cursor() as cursor:
         cursor.execute("CREATE OR REPLACE DATABASE `verify me` CHARACTER SET utf8mb4")
         cursor.execute("USE `verify me`")

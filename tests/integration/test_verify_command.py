@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pymysql
 import pytest
 from django.core.management import CommandError, call_command
 from pyiceberg.catalog.sql import SqlCatalog
@@ -57,14 +56,7 @@ def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
 
 @pytest.fixture
 def replicator(db: None, mariadb: Any) -> Replicator:
-    with pymysql.connect(
-        host=mariadb.host,
-        port=mariadb.port,
-        user=mariadb.user,
-        password=mariadb.password,
-        autocommit=True,
-        ssl_disabled=True,
-    ) as connection:
+    with mariadb.connect() as connection:
         cursor = connection.cursor()
         cursor.execute("CREATE OR REPLACE DATABASE verify_command")
         cursor.execute("CREATE TABLE verify_command.t (id INT PRIMARY KEY, v VARCHAR(10), hidden INT)")
