@@ -323,15 +323,14 @@ class _LogReader:
 
     def _change(self, change: SchemaChange) -> LogMessage | None:
         table, new = change.table, change.new_table
-        if change.operation is Ddl.CREATE_TABLE:
-            self._failed.discard(table)
         failed, renamed = table in self._failed, new is not None and self._taken.rename(table, new)
-        if failed and (new is None or change.schema is None):
+        if change.operation in {Ddl.CREATE_TABLE, Ddl.DROP_TABLE}:
+            self._failed.discard(table)
+        elif failed and (new is None or change.schema is None):
             return None
-        if failed and new is not None:  # whatever it failed of, under this name it is another one to the target
+        elif new is not None:  # whatever failed under either name, what has the new one now is another table
             self._failed -= {table, new}
-            table, change = new, replace(change, operation=Ddl.CREATE_TABLE, table=new, new_table=None, reload=True)
-        elif renamed:  # what is there has other columns: nothing would evolve it
+        if renamed:  # what is there has other columns: nothing would evolve it
             change = replace(change, reload=True)
         taken = None if change.schema is None else self._taken.get(change.schema.table)
         if change.schema is None or taken is None:

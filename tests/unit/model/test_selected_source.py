@@ -169,11 +169,14 @@ def test_a_failed_table_that_is_renamed_is_a_new_one_and_still_masked(column: st
     assert isinstance(failed, TableFailed)
     assert failed.table == TABLE
     if column == "post":
-        assert isinstance(moved, TableFailed)
-        assert (moved.table, rest) == (OTHER, [])
+        assert isinstance(moved, SchemaChange)
+        assert (moved.new_table, moved.schema) == (OTHER, None)
+        assert [one.table for one in rest if isinstance(one, TableFailed)] == [OTHER]
+        assert len(rest) == 1
     else:
         assert isinstance(moved, SchemaChange)
-        assert (moved.operation, moved.table, moved.reload) == (Ddl.CREATE_TABLE, OTHER, True)
+        assert (moved.operation, moved.table, moved.new_table) == (Ddl.RENAME_TABLE, TABLE, OTHER)
+        assert moved.schema == masked_schema(schema(OTHER), SET.masks[TABLE])
         assert SECRET not in str(rest)
 
 
@@ -212,3 +215,16 @@ def test_chunks_are_masked_and_their_failures_tell_no_value() -> None:
     with pytest.raises(ValueDoesNotFit) as raised:
         next(chunk.batches)
     assert SECRET not in raised.value.message
+
+
+def test_the_name_of_a_failed_table_is_free_for_another_after_a_drop() -> None:
+    bad = SchemaChange(0, Ddl.ALTER_TABLE, TABLE, START, None, schema(column="post"))
+    gone = SchemaChange(1, Ddl.DROP_TABLE, TABLE, START, None, None)
+    move = SchemaChange(2, Ddl.RENAME_TABLE, OTHER, START, None, schema(), new_table=TABLE)
+    failed, dropped, moved, rows = told(bad, gone, move, batch(schema(), 3))
+    assert isinstance(failed, TableFailed)
+    assert dropped == gone
+    assert isinstance(moved, SchemaChange)
+    assert moved.schema == masked_schema(schema(), SET.masks[TABLE])
+    assert isinstance(rows, ChangeBatch)
+    assert SECRET not in str(rows.data.to_pylist())

@@ -162,3 +162,19 @@ def test_a_renamed_column_stops_the_table_and_is_not_staged(any_lab: Lab, mark: 
     renamed = {("post" if name == "mail" else name): mask for name, mask in MASKS.items()}
     services.add_tables(replicator=lab.replicator, selection=[SelectionEntry(lab.database, "people", masks=renamed)])
     assert lab.run_and_compare(2) == 4
+
+
+def test_a_table_that_failed_by_its_mask_ends_when_its_source_drops_it(any_lab: Lab, mark: str, number: int) -> None:
+    lab = any_lab
+    lab.execute(f"CREATE TABLE people {COLUMNS}", f"CREATE TABLE persons {COLUMNS}")
+    insert(lab, mark, number, 1, 2)
+    lab.execute("INSERT INTO persons SELECT * FROM people")
+    replicate(lab, MASKS)
+    services.add_tables(replicator=lab.replicator, selection=[SelectionEntry(lab.database, "persons", masks=MASKS)])
+    lab.run_and_compare(2)
+    lab.execute("ALTER TABLE people RENAME COLUMN mail TO post")
+    insert(lab, mark, number, 3)
+    lab.execute("DROP TABLE people", f"UPDATE persons SET note = 'n {mark}'")
+    assert lab.run_and_compare(1) == 2
+    assert lab.table("people").state == "dropped"
+    assert seen_outside(mark) == []
