@@ -111,6 +111,9 @@ class SchemaChange:
     new. `reload` is True where rows that already exist may have got other values (a default filled in, a conversion, a
     table swapped in from outside the selection): the table must then be read again.  An ALTER_TABLE without a statement
     and without `reload` says no more than that the source tells the table by another `TableSchema.identity` now.
+
+    was: the name that the table had before, where the operation is no RENAME_TABLE, but its rows are to be read again
+    under this name: what protects them under that one does so under this one, too (invariant 12).
     """
 
     ordinal: int
@@ -123,6 +126,14 @@ class SchemaChange:
     renamed_columns: Mapping[str, str] = field(default_factory=dict)
     reload: bool = False
     statement: str = ""
+    was: TableId | None = None
+
+    @property
+    def moved(self) -> tuple[TableId, TableId] | None:
+        """The names that the table had and has, where it has another one now."""
+        if self.new_table is not None:
+            return self.table, self.new_table
+        return None if self.was is None else (self.was, self.table)
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,10 @@ class RowFilter:
     def __bool__(self) -> bool:
         return bool(self.conditions)
 
+    def both(self, other: RowFilter) -> RowFilter:
+        """Rows that this and the other take."""
+        return RowFilter((*self.conditions, *(one for one in other.conditions if one not in self.conditions)))
+
     def refusal(self, schema: TableSchema) -> str:
         """Why rows of the table cannot be chosen so, as a sentence; empty where they can."""
         for one in self.conditions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -84,6 +85,13 @@ class TableSchema:
             if column.name == name:
                 return column
         raise KeyError(name)
+
+    def without(self, names: Collection[str]) -> TableSchema:
+        """Less these columns; without its key where that has one of them."""
+        if not any(column.name in names for column in self.columns):
+            return self
+        columns = tuple(column for column in self.columns if column.name not in names)
+        return replace(self, columns=columns, key=() if any(name in names for name in self.key) else self.key)
 
     def is_another(self, other: TableSchema) -> bool:
         """Is this another table than `other`, of the same name or not?  False where the source does not tell."""

@@ -21,6 +21,7 @@ class TableSet:
     `excluded_columns` never names a key column.
     `masks`: by column; `row_filters`: which rows are taken; `salt`: what hashes begin with, a secret (invariant 8).
     `computed`: columns that tables have in the target only, by their present names.
+    `halted`: tables that failed and may have another name by now, with their `TableSchema.identity`.
     """
 
     tables: frozenset[TableId] = frozenset()
@@ -33,6 +34,7 @@ class TableSet:
     row_filters: Mapping[TableId, RowFilter] = field(default_factory=dict)
     salt: bytes = field(default=b"", repr=False)
     computed: ComputedColumns = field(default_factory=ComputedColumns)
+    halted: Mapping[TableId, str] = field(default_factory=dict)
 
     def __contains__(self, table: object) -> bool:
         """True if the table is to be replicated."""
@@ -52,6 +54,22 @@ class TableSet:
     def columns_left_out(self, table: TableId) -> frozenset[str]:
         """Names of the columns of `table` that never leave the source."""
         return self.excluded_columns.get(table, frozenset())
+
+    def followed(self) -> TableSet:
+        """The same for the reader of a log, which tells it of names that tables get (`carry`)."""
+        return replace(self, excluded_columns=dict(self.excluded_columns))
+
+    def carry(self, old: TableId, new: TableId) -> bool:
+        """Columns that are left out of a table called `old` are left out under its name `new`, besides those of that
+        name, and stay so for whatever has its old name then (invariant 12).  Only of a set that is `followed`.
+
+        True where there were fewer of them under the old name.
+        """
+        before, known = self.columns_left_out(old), self.excluded_columns
+        if before - self.columns_left_out(new):
+            assert isinstance(known, dict)
+            known[new] = before | self.columns_left_out(new)
+        return self.columns_left_out(new) != before
 
 
 @dataclass(frozen=True)

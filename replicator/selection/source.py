@@ -323,14 +323,15 @@ class _LogReader:
 
     def _change(self, change: SchemaChange) -> LogMessage | None:
         table, new = change.table, change.new_table
-        failed, renamed = table in self._failed, new is not None and self._taken.rename(table, new)
+        failed, moved = table in self._failed, change.moved
+        other = moved is not None and self._taken.carry(*moved)
         if change.operation in {Ddl.CREATE_TABLE, Ddl.DROP_TABLE}:
             self._failed.discard(table)
         elif failed and (new is None or change.schema is None):
             return None
         elif new is not None:  # whatever failed under either name, what has the new one now is another table
             self._failed -= {table, new}
-        if renamed:  # what is there has other columns: nothing would evolve it
+        if other:  # what is there has other columns, or other rows: nothing would evolve it
             change = replace(change, reload=True)
         taken = None if change.schema is None else self._taken.get(change.schema.table)
         if change.schema is None or taken is None:

@@ -92,11 +92,14 @@ class TakenTables:
         found = self.get(table)
         return found is not None and found.hides
 
-    def rename(self, old: TableId, new: TableId) -> bool:
-        """Masks and row filter go with a table, and stay for whatever has its old name then, unless the new name has
-        its own.  True where its computed columns become others.
+    def carry(self, old: TableId, new: TableId) -> bool:
+        """Masks and row filter go with a table, besides those that its new name has, and stay for whatever has its old
+        name then.  True where something else is taken of it now.
         """
-        if old in self._own and new not in self._own:
-            self._own[new] = self._own[old]
+        before, own = self.get(old), self._own.get(new)
+        if (moved := self._own.get(old)) is not None:
+            row_filter = own.row_filter.both(moved.row_filter) if own else moved.row_filter
+            masks = {**moved.masks, **own.masks} if own else moved.masks
+            self._own[new] = replace(moved, row_filter=row_filter, masks=masks)
             self._known.pop(new, None)
-        return self._computed.of(old) != self._computed.of(new)
+        return self.get(new) != before

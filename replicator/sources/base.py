@@ -158,6 +158,9 @@ class LogReader(Protocol):
     def read(self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> Iterator[LogMessage]:
         """Everything after `start`; `schemas` are those that held at `start`.
 
+        Columns that `tables` leaves out of a table are left out under its next names, too (`TableSet.carry`), also of
+        one that is read anew under that name (`SchemaChange.was`) or had failed before (`TableSet.halted`).
+
         Raises SourceUnreachable, LogPurged, SourceReplaced, LogCorrupt.
         """
         ...

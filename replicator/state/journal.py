@@ -207,6 +207,8 @@ class JournalEntry:
     seen                  statements of which nothing else would tell
     signals               rows of the signalling table, to be obeyed once
     created, dropped      tables that came into / left the selection by DDL; `renamed` is old → new
+    carried               old → new names, also of tables that are made again under the new one: what protects the old
+                          one protects the new one, too
     source_ts             the source is known to be read up to this moment
     """
 
@@ -228,6 +230,7 @@ class JournalEntry:
     created: tuple[TableId, ...] = ()
     dropped: tuple[TableId, ...] = ()
     renamed: tuple[tuple[TableId, TableId], ...] = ()
+    carried: tuple[tuple[TableId, TableId], ...] = ()
     source_ts: datetime | None = None
 
 
@@ -272,10 +275,12 @@ class CapturePlan:
     @property
     def followed(self) -> TableSet:
         """What is read from the log."""
+        halted = {table: version.schema.identity for table, version in self.failed.items() if version is not None}
+        found = replace(self.tables, halted=halted)
         if self.signals is None or self.signals in self.tables:
-            return self.tables
+            return found
         tables, excluded = self.tables.tables | {self.signals}, self.tables.excluded - {self.signals}
-        return replace(self.tables, tables=tables, excluded=excluded)
+        return replace(found, tables=tables, excluded=excluded)
 
 
 class Journal(Protocol):

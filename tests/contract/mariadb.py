@@ -15,6 +15,9 @@ class MariaDbPlace(Place):
     kind = mysql.KIND
     wrong = ({"password": "s3cret!"}, {"port": 1})
 
+    def rename(self, old: str, new: str) -> None:
+        self.run(f"ALTER TABLE @.{old} RENAME TO @.{new}")
+
     @classmethod
     def opened(cls, request: pytest.FixtureRequest) -> Self:
         server: EmbeddedMariaDB = request.getfixturevalue("mariadb")

@@ -94,6 +94,9 @@ class OraclePlace(Place):
             self._execute(spelled(statement, self.name))
         self.session.commit()
 
+    def rename(self, old: str, new: str) -> None:
+        self.run(f'ALTER TABLE @.{old} RENAME TO "{new}"')
+
     def undo(self, *statements: str) -> None:
         for statement in statements:
             self._execute(spelled(statement, self.name))

@@ -80,6 +80,10 @@ class Place:
                 cursor.execute(statement.replace("@", self.name))
         self.session.rollback()
 
+    def rename(self, old: str, new: str) -> None:
+        """The table."""
+        self.run(f"ALTER TABLE @.{old} RENAME TO {new}")
+
     def keyless(self, name: str) -> None:
         """A table with one column, whose log has whole rows."""
         self.run(f"CREATE TABLE @.{name} (v int)")

@@ -84,6 +84,9 @@ class SqlServerPlace(Place):
     def run(self, *statements: str) -> None:
         self._play(statements, "COMMIT TRANSACTION")
 
+    def rename(self, old: str, new: str) -> None:
+        self.run(f"EXEC sp_rename '@.{old}', '{new}'")
+
     def undo(self, *statements: str) -> None:
         self._play(statements, "ROLLBACK TRANSACTION")
 

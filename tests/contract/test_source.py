@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -158,6 +159,36 @@ def test_statements_are_told_at_their_place_and_rows_after_them_have_the_new_for
             told.append(message.operation)
     first = (1, None) if place.decodes_the_past else Ddl.ALTER_TABLE  # the table is read again
     assert told == [first, Ddl.ALTER_TABLE, (2, 7), *[Ddl.TRUNCATE_TABLE] * place.truncates, (3, 8)]
+
+
+@pytest.mark.parametrize("failed", [False, True], ids=["followed", "failed before"])
+def test_columns_left_out_of_a_table_stay_so_under_its_next_name(place: Place, *, failed: bool) -> None:
+    place.run("CREATE TABLE @.t (id int PRIMARY KEY, v varchar(20), w varchar(20))")
+    start, table, new = place.follow("t"), place.table("t"), place.table("n")
+    everything = frozenset({table.above})
+    place.source.tables = place.tables = TableSet(databases=everything, excluded_columns={table: frozenset({"v"})})
+    place.schemas = place.described("t")
+    if failed:
+        halted = {table: place.schemas.pop(table).identity}
+        place.tables = replace(place.tables, excluded=frozenset({table}), halted=halted)
+    place.run("INSERT INTO @.t VALUES (1, 'secret', 'a')")
+    place.rename("t", "n")
+    place.run("INSERT INTO @.n VALUES (2, 'secret', 'b')")
+    end, seen = place.log.state().offset, list[LogMessage]()
+    for message in place.messages(start):
+        seen.append(message)
+        if isinstance(message, Commit | Heartbeat) and message.offset is not None and message.offset.covers(end):
+            break
+    told = [message for message in seen if isinstance(message, SchemaChange)]
+    assert {message.moved for message in told} - {None} == {(table, new)}
+    (*_, last) = [message for message in told if message.schema is not None and message.schema.table == new]
+    assert last.schema is not None
+    assert last.schema.names == ("id", "w")
+    named = {name for message in told if message.schema is not None for name in message.schema.names}
+    named |= {name for message in seen if isinstance(message, ChangeBatch) for name in message.data.schema.names}
+    assert named >= {"id", "w"}
+    assert "v" not in named
+    assert "secret" not in str([message.data.to_pylist() for message in seen if isinstance(message, ChangeBatch)])
 
 
 def test_a_mark_is_met_in_the_log_between_the_changes_around_it(place: Place) -> None:

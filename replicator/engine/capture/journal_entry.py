@@ -63,6 +63,7 @@ class JournalEntryBuilder:
         self.created: list[TableId] = []
         self.dropped: list[TableId] = []
         self.renamed: list[tuple[TableId, TableId]] = []
+        self.carried: list[tuple[TableId, TableId]] = []
 
     def number(self, batch: ChangeBatch) -> pa.RecordBatch:
         """The batch's data with sequence numbers in place of ordinals."""
@@ -161,7 +162,7 @@ class JournalEntryBuilder:
         parts = (
             self.events, self.closed, self.reopened, self.bases, self.reloads, self.failures, self.seen,
             self.signals, self.unplanned,
-            self.created, self.dropped, self.renamed,
+            self.created, self.dropped, self.carried,
         )  # fmt: skip
         return any(parts)
 
@@ -191,6 +192,7 @@ class JournalEntryBuilder:
             created=tuple(self.created),
             dropped=tuple(self.dropped),
             renamed=tuple(self.renamed),
+            carried=tuple(self.carried),
             source_ts=self.source_ts,
         )
         self.begin(entry.checkpoint)

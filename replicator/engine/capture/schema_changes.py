@@ -41,6 +41,8 @@ class SchemaChanges:
         """One DDL statement; it takes one sequence number whatever is decided."""
         sequence = change.ordinal + self._entry.shift
         self._entry.reached(sequence)
+        if change.moved is not None:
+            self._entry.carried.append(change.moved)
         if change.operation in {Ddl.CREATE_DATABASE, Ddl.DROP_DATABASE}:
             self._event(change, sequence, None, {"statement": change.statement})
             self._seen(change, "noted")

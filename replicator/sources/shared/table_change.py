@@ -23,6 +23,7 @@ class TableChange:
     renamed: Mapping[str, str] = field(default_factory=dict)
     reload: bool = False
     text: str = ""
+    was: TableId | None = None
 
     def at(self, ordinal: int, offset: Offset, commit_ts: datetime | None) -> SchemaChange:
         """The message, at its place."""
@@ -37,4 +38,5 @@ class TableChange:
             renamed_columns=self.renamed,
             reload=self.reload,
             statement=self.text,
+            was=self.was,
         )

@@ -63,7 +63,7 @@ class SqliteLogReader(LogReader):
     def read(self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> Iterator[LogMessage]:
         """Without end."""
         assert isinstance(start, RowOffset)
-        self._tables, self._schemas, at = tables, dict(schemas), start.row
+        self._tables, self._schemas, at = tables.followed(), dict(schemas), start.row
         self._connection = connect(self._config)
         [(purged,)] = self._found(f"SELECT purged FROM {ABOUT}")
         if purged > at:
@@ -143,6 +143,8 @@ class SqliteLogReader(LogReader):
             self._failed.discard(table)
         if not self._wants(table) and not (new and self._wants(new)):
             return
+        if new:
+            self._tables.carry(table, new)
         schema: TableSchema | None = None
         if operation not in {Ddl.DROP_TABLE, Ddl.TRUNCATE_TABLE}:
             present = new or table

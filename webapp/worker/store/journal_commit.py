@@ -40,7 +40,7 @@ from webapp.worker.store.counters import count_captured
 from webapp.worker.store.schema_history import excluded_columns, made_by, note_statement, note_version
 from webapp.worker.store.snapshot_signals import apply_signals
 from webapp.worker.store.table_discovery import make_row
-from webapp.worker.store.table_lifecycle import created, dropped, renamed, tracked
+from webapp.worker.store.table_lifecycle import carry_protections, created, dropped, renamed, tracked
 
 Row = ReplicatorTable
 _LOADED = frozenset({TableState.LOADING, TableState.RELOADING})
@@ -107,6 +107,8 @@ class EntryWriter:
         met = [row for table in sorted(entry.tracking) if (row := self.rows.get(table)) is not None and not row.tracked]
         tracked(self.replicator, met, entry.checkpoint.next_sequence)
         self._awaiting = {row for row in self.rows.values() if not row.tracked and row.table_state in _LOADED}
+        if entry.carried:
+            carry_protections(self.replicator, entry.carried)
         self._walk(self._segments())
         self._schemas()
         save_many(sorted(self._changed, key=lambda row: row.pk), CHANGED)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from replicator.model.identifiers import TableId
 from replicator.state.tables import TableState
@@ -11,8 +12,9 @@ from webapp.monitoring.dead_letters.services import resolve
 from webapp.monitoring.models import Resolution
 from webapp.monitoring.services import note
 from webapp.replicators.models import Replicator, ReplicatorTable, SnapshotRun, TableSelection
+from webapp.replicators.selection.entries import PROTECTIONS, SelectionEntry
 from webapp.replicators.selectors import table_set
-from webapp.replicators.services.tables import OPEN_RUN, begin_runs, cancel_runs, clear_error
+from webapp.replicators.services.tables import OPEN_RUN, begin_runs, cancel_runs, clear_error, replan
 
 
 def tracked(replicator: Replicator, rows: Sequence[ReplicatorTable], next_sequence: int) -> None:
@@ -75,6 +77,39 @@ def dropped(row: ReplicatorTable, *, kept: bool = False) -> None:
     note(replicator=row.replicator, kind="table_dropped", summary=summary, table=str(row), detail=detail)
 
 
+def carry_protections(replicator: Replicator, carried: Iterable[tuple[TableId, TableId]]) -> None:
+    """What a line leaves out, masks and filters of a table it does so of the table's next name, too, besides what that
+    one's own line says, and of whatever has its old name then (invariant 12).
+
+    Capture and snapshots go on with the new lines.
+    """
+    lines = {(line.database, line.table): line for line in replicator.selection.filter(pattern=False)}
+    changed = set()
+    for old, new in carried:
+        before, place = lines.get((old.database, old.name)), (new.database, new.name)
+        if before is None or not any(getattr(before, name) for name in PROTECTIONS):
+            continue
+        line = lines.get(place) or TableSelection(
+            replicator=replicator, database=new.database, table=new.name, discovered=True, mode=before.mode
+        )
+        own, moved = SelectionEntry.of(line), SelectionEntry.of(before)
+        both = replace(
+            own,
+            excluded_columns=tuple(sorted({*own.excluded_columns, *moved.excluded_columns})),
+            masks={**moved.masks, **own.masks},
+            row_filter=own.row_filter.both(moved.row_filter),
+        )
+        if own.excluded or (line.pk is not None and both == own):
+            continue
+        for name, value in both.stored.items():
+            setattr(line, name, value)
+        lines[place] = line
+        line.save()
+        changed.add(str(new))
+    if changed:
+        replan(replicator)
+
+
 def renamed(row: ReplicatorTable, new: TableId) -> None:
     """The row keeps its history under the new name; the target's name follows when the apply loop meets the event."""
     old = str(row)
@@ -82,8 +117,7 @@ def renamed(row: ReplicatorTable, new: TableId) -> None:
     before = lines.filter(database=row.database, table=row.name, pattern=False).first()
     row.database, row.name = new.database, new.name
     row.save()
-    own = lines.filter(database=new.database, table=new.name, pattern=False, excluded=False).exists()
-    if new not in table_set(row.replicator) or (before and (before.masks or before.row_filter) and not own):
+    if new not in table_set(row.replicator):
         TableSelection.objects.update_or_create(
             replicator=row.replicator,
             database=new.database,

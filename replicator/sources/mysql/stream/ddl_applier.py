@@ -14,6 +14,7 @@ from replicator.sources.mysql.catalog.storage_engines import StorageOptions, in_
 from replicator.sources.mysql.ddl import parser
 from replicator.sources.mysql.ddl.alter_clauses import Clause, ClauseKind
 from replicator.sources.mysql.ddl.alter_table import alter, recased
+from replicator.sources.mysql.names import columns_left_out, lowered
 from replicator.sources.mysql.offset import BinlogOffset
 from replicator.sources.mysql.stream.assembly import Assembly
 from replicator.sources.mysql.stream.schema_tracker import Resolved
@@ -32,6 +33,7 @@ class DdlEffects:
         self._assembly, self._registry, self._tables = assembly, registry, tables
         self._event: BinlogEvent | None = None
         self._text = ""
+        self._was: dict[TableId, TableId] = {}  # names before, of tables that are not told of yet
 
     @property
     def _known(self) -> dict[TableId, TableSchema]:
@@ -87,6 +89,7 @@ class DdlEffects:
     ) -> None:
         assembly, event = self._assembly, self._event
         assert event is not None
+        was = self._was.pop(table, None) if operation in {Ddl.CREATE_TABLE, Ddl.ALTER_TABLE} else None
         assembly.flush()
         assembly.out.append(
             SchemaChange(
@@ -100,6 +103,7 @@ class DdlEffects:
                 renamed_columns=renamed or {},
                 reload=reload,
                 statement=self._text,
+                was=was,
             )
         )
 
@@ -169,6 +173,8 @@ class DdlEffects:
                 self._arrive(clause.table)
             elif clause.table and clause.kind is ClauseKind.TAKEN:
                 self._drop(clause.table)
+        if target is not None and target in self._tables:
+            self._tables.carry(table, target)
         if self._registry.wants(table) and table in self._known:
             self._alter_known(table, clauses, described=target or table)
         if target:
@@ -254,29 +260,28 @@ class DdlEffects:
             return
         self._registry.forget_targets()
         self._assembly.schemas.renamed(pairs)
-        if all(name in self._tables for name in names) and all(self._plain(old, new) for old, new in pairs):
+        if all(name in self._tables for name in names) and all(self._registry.wants(old) for old, _ in pairs):
             for place, (old, new) in enumerate(pairs, 1):
                 self._move(old, new, passing=_again(new, pairs[place:]))
             return
         self._rename_across(pairs)
-
-    def _plain(self, old: TableId, new: TableId) -> bool:
-        """The target's table can simply get the new name."""
-        return self._tables.columns_left_out(old) == self._tables.columns_left_out(new) and self._registry.wants(old)
 
     def _move(self, old: TableId, new: TableId, *, passing: bool = False) -> None:
         """`passing`: the same statement renames it further."""
         schemas = self._assembly.schemas
         schema = self._known.pop(old, None)
         if schema is None:
-            self._arrive(new)
+            self._arrive(new, was=old)
             return
+        self._tables.carry(old, new)
         self._registry.revive(new)
-        self._known[new] = replace(schema, table=new)
+        left_out = columns_left_out(self._tables, new)
+        kept = schema.without([name for name in schema.names if lowered(name) in left_out])
+        self._known[new] = replace(kept, table=new)
         if old in schemas.empty:
             schemas.empty.discard(old)
             schemas.empty.add(new)
-        self._emit(Ddl.RENAME_TABLE, old, self._known[new], new=new)
+        self._emit(Ddl.RENAME_TABLE, old, self._known[new], new=new, reload=kept is not schema)
         present = None
         try:
             present = schemas.present(new)
@@ -299,19 +304,22 @@ class DdlEffects:
         before = dict(self._known)
         sources = {n: source for n, source in holds.items() if n in self._tables and source is not None and source != n}
         for name, source in sources.items():
-            simple = source in before and name not in before and holds.get(source) is None and self._plain(source, name)
-            if simple:
+            free = source in before and name not in before and holds.get(source) is None
+            if free and self._registry.wants(source):
                 self._move(source, name)
         for name, left in holds.items():
             if left is None and name in self._known:
                 self._drop(name)
         for name, source in sources.items():
             if not (source in before and name not in before and name in self._known):
-                self._arrive(name, before.get(source))
+                self._arrive(name, before.get(source), was=source)
 
-    def _arrive(self, table: TableId, moved: TableSchema | None = None) -> None:
-        """Rows that the log did not show are under this name now."""
+    def _arrive(self, table: TableId, moved: TableSchema | None = None, was: TableId | None = None) -> None:
+        """Rows that the log did not show are under this name now.  was: the name that the table had."""
         schemas = self._assembly.schemas
+        if was is not None:
+            self._tables.carry(was, table)
+            self._was[table] = was
         existed = table in self._known and self._registry.wants(table)
         schemas.empty.discard(table)
         schemas.forget(table)
@@ -324,7 +332,8 @@ class DdlEffects:
         schema = present.schema if present else replace(moved, table=table) if moved else self._known.get(table)
         if schema is None:
             return  # gone again; should rows of it come, its TABLE_MAP asks for the reload
-        self._known[table] = schema
+        left_out = columns_left_out(self._tables, table)
+        self._known[table] = schema = schema.without([name for name in schema.names if lowered(name) in left_out])
         self._emit(Ddl.ALTER_TABLE if existed else Ddl.CREATE_TABLE, table, schema, reload=True)
 
 

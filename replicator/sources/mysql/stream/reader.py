@@ -63,7 +63,7 @@ class BinlogReader:
         if where.past is not None:
             check_past(self._config, self._server_id, where.past)
         names = names_of(self._control)
-        tables, marks = names.selection(tables), replace(self._marks, table=names.table(self._marks.table))
+        tables, marks = names.selection(tables).followed(), replace(self._marks, table=names.table(self._marks.table))
         known = LogSchemas(tables, schemas, self._options, self._describer(tables), self._leads_further)
         interpreter = self._interpreter = TransactionAssembler(tables, known, self._options, start, marks, names)
         for one in start.prepared:

@@ -63,7 +63,7 @@ class DdlEffects:
         elif described is not None and registry.of_object(described.schema.identity) is None:
             # else it is gone again, or another table has its name by now: a later statement will tell
             registry.learn(table, described.schema)
-            self._outlet.emit(Ddl.CREATE_TABLE, table, described.schema, reload=filled, statement=text)
+            self._outlet.emit(Ddl.CREATE_TABLE, table, registry.known[table], reload=filled, statement=text)
 
     def _drop(self, table: TableId, text: str) -> None:
         """One that was refused was told of, too."""
@@ -79,11 +79,12 @@ class DdlEffects:
             self._registry.arrived(table, self._registry.describe(table))
 
     def _rename(self, old: TableId, new: TableId, text: str) -> None:
-        registry, columns = self._registry, self._tables.columns_left_out
+        registry = self._registry
         registry.forget(new)
+        registry.carry(old, new)
         lost = old in registry.lost
         schema = registry.known.get(old)
-        if schema is None or not registry.wants(old) or not registry.selects(new) or columns(old) != columns(new):
+        if schema is None or not registry.wants(old) or not registry.selects(new):
             self._drop(old, text)
             self._arrive(new)
             return
@@ -91,7 +92,9 @@ class DdlEffects:
             self._drop(new, "")
         registry.revive(new)
         registry.lost.pop(old, None)
-        self._outlet.emit(Ddl.RENAME_TABLE, old, registry.renamed(old, new), new=new, statement=text)
+        renamed = registry.renamed(old, new)
+        reload = len(renamed.columns) < len(schema.columns)
+        self._outlet.emit(Ddl.RENAME_TABLE, old, renamed, new=new, reload=reload, statement=text)
         described = registry.describe(new)
         if isinstance(described, TableError):
             registry.skip(new, described)

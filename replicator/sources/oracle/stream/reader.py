@@ -81,7 +81,7 @@ class LogMinerReader(LogReader):
         assert isinstance(start, ScnOffset)
         self.close()
         self._closed.clear()
-        self._tables = tables
+        self._tables = tables = tables.followed()
         self._session = session = MiningSession(self._config)
         self._control = connect(self._config)
         start = self._recognised(start)

@@ -62,6 +62,7 @@ class LogTables:
     known: schemas that hold at this place of the log.
     lost: tables of which rows could not be read, because their definition is another by now, and the SCN at which that
     was seen: they are read again, with all that the log has up to the statement that changed it, which lies before.
+    was: names before, of tables that are not told of yet under their new ones.
     """
 
     def __init__(
@@ -72,6 +73,8 @@ class LogTables:
         self.describe, self._named, self._now = present
         self.known = dict(schemas)
         self.lost: dict[TableId, int] = {}
+        self.was: dict[TableId, TableId] = {}
+        self._halted = {identity: table for table, identity in tables.halted.items() if identity}
         self._described_at: dict[TableId, int] = {}
         self.gathered: dict[TableId, TableRows] = {}
         self.described: dict[TableId, TableDescription] = {}  # of the gathered ones, under their present names
@@ -128,12 +131,26 @@ class LogTables:
 
     def learn(self, table: TableId, schema: TableSchema) -> None:
         """From the catalog, which may be ahead of this place of the log."""
-        self.known[table] = schema
+        failed = self._halted.get(schema.identity, table)
+        if failed != table:
+            self.carry(failed, table)
+        self.known[table] = self.taken(schema)
         self._described_at[table] = self._now()
+
+    def carry(self, old: TableId, new: TableId) -> None:
+        """What is left out of the table is left out of it under its new name, too."""
+        if self.selects(new):
+            self._tables.carry(old, new)
+            self.was[new] = old
+
+    def taken(self, schema: TableSchema) -> TableSchema:
+        """Less what is left out under its name."""
+        return schema.without(self._tables.columns_left_out(schema.table))
 
     def renamed(self, old: TableId, new: TableId) -> TableSchema:
         """Known by its new name from here on; its schema."""
-        schema = self.known[new] = replace(self.known.pop(old), table=new)
+        self.was.pop(new, None)
+        schema = self.known[new] = self.taken(replace(self.known.pop(old), table=new))
         self._described_at[new] = self._described_at.pop(old, -1)
         return schema
 
@@ -200,10 +217,11 @@ class LogTables:
         self.forget(right.table)
         other = self.of_object(right.identity)
         if other is not None and other != right.table:
+            self.carry(other, right.table)
             self._without_number(other)
         operation = Ddl.ALTER_TABLE if right.table in self.known else Ddl.CREATE_TABLE
         self.learn(right.table, right)
-        self._outlet.emit(operation, right.table, right, reload=True)
+        self._outlet.emit(operation, right.table, self.known[right.table], reload=True)
 
     def _found(self, table: TableId, number: str) -> TableRows | None:
         """The online catalog names a table as it was called when LogMiner came by: at this place of the log it may have
@@ -254,7 +272,7 @@ class LogTables:
             return None  # another table has its name by now: a later statement will tell
         known = table in self.known
         self.learn(table, described.schema)
-        self._outlet.emit(Ddl.ALTER_TABLE if known else Ddl.CREATE_TABLE, table, described.schema, reload=True)
+        self._outlet.emit(Ddl.ALTER_TABLE if known else Ddl.CREATE_TABLE, table, self.known[table], reload=True)
         return self._gathering(table, described)
 
     def read_again(self, table: TableId) -> None:

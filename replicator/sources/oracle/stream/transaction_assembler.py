@@ -285,9 +285,20 @@ class TransactionAssembler:
         """A SchemaChange, behind all rows so far."""
         self.flush()
         stamp = None if self._commit_us is None else _moment(self._commit_us)
+        was = self.registry.was.pop(table, None) if operation in {Ddl.CREATE_TABLE, Ddl.ALTER_TABLE} else None
         self.out.append(
             SchemaChange(
-                self._ordinal, operation, table, self.boundary, stamp, schema, new, renamed or {}, reload, statement
+                self._ordinal,
+                operation,
+                table,
+                self.boundary,
+                stamp,
+                schema,
+                new,
+                renamed or {},
+                reload,
+                statement,
+                was,
             )
         )
         self._ordinal += 1

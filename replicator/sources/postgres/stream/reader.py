@@ -96,6 +96,7 @@ class PgOutputReader:
                 " client has read from it."
             )
             raise LogPurged(message)
+        tables = tables.followed()
         catalog = PostgresCatalog(self._control, left_out=tables, zero_dates=date_policy(self._options))
         relations = Relations(catalog, tables, schemas, date_policy(self._options))
         self._additions = Additions(slot, slot.missing([table for table in schemas if table in tables]))

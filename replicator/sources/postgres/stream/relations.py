@@ -55,6 +55,11 @@ class Relations:
         self._names = {
             known.oid: table for table, schema in schemas.items() if (known := ColumnFingerprint.parse(schema.identity))
         }
+        self._was = {  # the last names of relations that are not followed, or were told of as gone
+            failed.oid: table
+            for table, identity in tables.halted.items()
+            if (failed := ColumnFingerprint.parse(identity))
+        }
         self._refused: dict[int, tuple[TableId, ColumnFingerprint]] = {}
         self.layouts: dict[int, Layout | None] = {}
 
@@ -106,7 +111,14 @@ class Relations:
         layout, table = self.layouts.get(oid), self._names.get(oid)
         if layout is None or table is None or layout.schema.table == table:
             return None
-        self.layouts[oid] = replace(layout, schema=replace(layout.schema, table=table))
+        left_out = self._tables.columns_left_out(table)
+        kept = [place for place, name in enumerate(layout.schema.names) if name not in left_out]
+        self.layouts[oid] = replace(
+            layout,
+            schema=replace(layout.schema.without(left_out), table=table),
+            attributes=tuple(layout.attributes[place] for place in kept),
+            places=tuple(layout.places[place] for place in kept),
+        )
         return self.layouts[oid]
 
     @property
@@ -136,6 +148,7 @@ class Relations:
         if table not in self._tables:
             yield from self._left(relation.oid)
             return
+        self._carry(relation.oid, table)
         try:
             described = self._catalog.details_by_oid({relation.oid: table}).get(relation.oid)
             if isinstance(described, NoIdentity) and relation.oid in self._names:
@@ -223,7 +236,16 @@ class Relations:
     def _left(self, oid: int) -> Iterator[TableChange]:
         table = self._names.pop(oid, None)
         if table is not None:
+            self._was[oid] = table
             yield self._gone(table)
+
+    def _carry(self, oid: int, table: TableId) -> TableId | None:
+        """The relation has this name from here on.  Returns the one that it had; None where that is the same."""
+        before = self._names.get(oid) or self._was.get(oid)
+        if before is None or before == table:
+            return None
+        self._tables.carry(before, table)
+        return before
 
     def _gone(self, table: TableId) -> TableChange:
         del self._known[table]
@@ -233,6 +255,8 @@ class Relations:
         """From here on the relation has this name and this schema."""
         table, now = schema.table, ColumnFingerprint.parse(schema.identity)
         assert now is not None
+        was = self._carry(now.oid, table)
+        schema = schema.without(self._tables.columns_left_out(table))
         if not now.published:  # only observations tell
             now = replace(now, published=self.publication_of(now.oid))
             schema = replace(schema, identity=str(now))
@@ -252,13 +276,16 @@ class Relations:
                     before = None
         if before is None:
             self._keep(schema, now.oid)
-            yield TableChange(Ddl.CREATE_TABLE, table, schema, reload=True, text=f"{table} was added to the selection")
+            text = f"{table} was added to the selection"
+            yield TableChange(Ddl.CREATE_TABLE, table, schema, reload=True, text=text, was=was)
             return
         old = self._known[before]
         if before != table:
             del self._known[before]
-            renamed = replace(old, table=table)
-            yield TableChange(Ddl.RENAME_TABLE, before, renamed, table, text=f"{before} is called {table} now")
+            renamed = replace(old.without(self._tables.columns_left_out(table)), table=table)
+            reload = len(renamed.columns) < len(old.columns)
+            text = f"{before} is called {table} now"
+            yield TableChange(Ddl.RENAME_TABLE, before, renamed, table, reload=reload, text=text)
             old = renamed
         self._keep(schema, now.oid)
         yield from _altered(self._with_empty(old, now), schema, attributes)

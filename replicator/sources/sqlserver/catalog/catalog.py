@@ -55,7 +55,7 @@ class SqlServerCatalog:
         """`left_out`: its excluded columns are not described.  `capture`: what tells of changes."""
         self._connection = connection
         self._names = names_of(connection)
-        self._left_out = self._names.selection(left_out or TableSet())
+        self._left_out = left_out or TableSet()
         self._hidden = {self._names.name(name) for name in hidden}
         self._tracking = capture is Capture.TRACKING
         self._has_cdc = not self._tracking and bool(self._rows(sql.HAS_CDC)[0][0])
@@ -158,11 +158,12 @@ class SqlServerCatalog:
         columns, keys, instances = self._parts(ids)
         since = {int(row[0]): row[1:] for row in self._rows(sql.TRACKED)} if self._tracking else {}
         found: dict[TableId, Described] = {}
+        selected = self._names.selection(self._left_out)  # names come to it while a log is read
         for row in self._rows(sql.FACTS.format(ids=ids)):
             number, table = int(row[0]), tables[int(row[0])]
             try:
                 _check_kind(table, row)
-                left_out = columns_left_out(self._left_out, table, self._names)
+                left_out = columns_left_out(selected, table, self._names)
                 taken = [
                     one
                     for one in columns.get(number, ())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from replicator.errors import TableError
 from replicator.model.change import Ddl
 from replicator.model.identifiers import TableId
@@ -67,10 +65,10 @@ def _declared(text: str) -> tuple[str, int]:
     return name, int(length) if length.isdigit() else 1 << 30
 
 
-def renamed_table(old: TableSchema, new: TableId) -> TableChange:
-    """The table has another name."""
-    text = f"{old.table} is called {new} now"
-    return TableChange(Ddl.RENAME_TABLE, old.table, replace(old, table=new), new, text=text)
+def renamed_table(old: TableSchema, new: TableSchema) -> TableChange:
+    """The table has another name, and perhaps less columns that are taken."""
+    text, reload = f"{old.table} is called {new.table} now", len(new.columns) < len(old.columns)
+    return TableChange(Ddl.RENAME_TABLE, old.table, new, new.table, reload=reload, text=text)
 
 
 def dropped(table: TableId) -> TableChange:
@@ -78,7 +76,7 @@ def dropped(table: TableId) -> TableChange:
     return TableChange(Ddl.DROP_TABLE, table, text=f"{table} no longer exists")
 
 
-def created(schema: TableSchema) -> TableChange:
-    """It came into the selection."""
+def created(schema: TableSchema, was: TableId | None) -> TableChange:
+    """It came into the selection.  was: the name that it had there before."""
     text = f"{schema.table} was added to the selection"
-    return TableChange(Ddl.CREATE_TABLE, schema.table, schema, reload=True, text=text)
+    return TableChange(Ddl.CREATE_TABLE, schema.table, schema, reload=True, text=text, was=was)

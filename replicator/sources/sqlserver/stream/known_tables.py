@@ -21,6 +21,7 @@ from replicator.sources.sqlserver.catalog.table_description import (
 from replicator.sources.sqlserver.config import Capture
 from replicator.sources.sqlserver.connection import Connection
 from replicator.sources.sqlserver.ddl.table_changes import Outcome, created, dropped, renamed_table
+from replicator.sources.sqlserver.names import columns_left_out, names_of
 
 P = TypeVar("P", bytes, int)
 
@@ -49,10 +50,11 @@ class KnownTables(ABC, Generic[P]):
 
     def __init__(self, connection: Connection, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> None:
         """`schemas` are those that held where reading begins."""
-        self._connection, self._tables = connection, tables
-        self._catalog = SqlServerCatalog(connection, tables, capture=self.capture)
+        self._connection, self._tables, self._names = connection, tables.followed(), names_of(connection)
+        self._catalog = SqlServerCatalog(connection, self._tables, capture=self.capture)
         self._known = {table: Followed(schema) for table, schema in schemas.items() if table in tables}
         self._failed: dict[TableId, str] = {}
+        self._was: dict[TableId, TableId] = {}  # the last names of tables that were told of as gone
         self._begins: dict[TableId, P] = {}  # of tables that reading has not come to yet
         self.notices: list[str] = []
 
@@ -71,6 +73,9 @@ class KnownTables(ABC, Generic[P]):
         self._begins.clear()
         numbered = self._catalog.numbered()
         yield from self._moved(numbered)
+        for table, said in (*self._tables.halted.items(), *self._failed.items()):
+            failed = Identity.parse(said)
+            self._carry(table, numbered.get(failed.number) if failed else None)
         for table in sorted(self._failed.keys() - set(numbered.values())):
             del self._failed[table]
             yield dropped(table)
@@ -95,7 +100,7 @@ class KnownTables(ABC, Generic[P]):
         if place is not None and place <= position:
             self._failed.pop(table, None)
             self._known[table] = Followed(described.schema, described, instance)
-            yield created(described.schema)
+            yield created(described.schema, self._was.pop(table, None))
         elif place is not None:
             self._begins[table] = place
 
@@ -112,12 +117,22 @@ class KnownTables(ABC, Generic[P]):
             if now == table:
                 continue
             del self._known[table]
+            self._carry(table, now)
             if now is None or now not in self._tables or now in self._known:
                 yield dropped(table)
             else:
-                change = renamed_table(one.schema, now)
-                self._known[now] = replace(one, schema=replace(one.schema, table=now))
-                yield change
+                self._was.pop(now, None)
+                left_out = columns_left_out(self._tables, now, self._names)
+                kept = one.schema.without([name for name in one.schema.names if self._names.name(name) in left_out])
+                schema = replace(kept, table=now)
+                self._known[now] = replace(one, schema=schema)
+                yield renamed_table(one.schema, schema)
+
+    def _carry(self, table: TableId, now: TableId | None) -> None:
+        """What is left out of the table is left out of it under its new name, too."""
+        if now is not None and now != table and now in self._tables:
+            self._tables.carry(table, now)
+            self._was[now] = table
 
     def _seen(self, table: TableId, found: Described, position: P) -> Iterator[Outcome]:
         if isinstance(found, TableError):
