@@ -21,8 +21,9 @@ from django.db import connections
 from django.db.models import Sum
 from pyiceberg.catalog import Catalog
 
-from replicator.errors import TidemarkError, UnsupportedCharset
+from replicator.errors import SelectionDoesNotFit, TidemarkError, UnsupportedCharset
 from replicator.faults import Fault
+from replicator.model.identifiers import TableId
 from replicator.targets.registry import DEFAULT, target_kind
 from replicator.verification import CatalogConfig, Options, TargetConfig, compare
 from replicator.verification.target import open_catalog
@@ -39,8 +40,10 @@ from tests.crash.harness import LEASE_SECONDS, Life, Stand
 from tests.crash.late_reader import LateReader
 from tests.crash.neighbour import CatalogNeighbour, DeltaNeighbour, Neighbour
 from tests.crash.plan import RESTORED, SHARED, STALL_SECONDS, Plan
+from tests.crash.protections import protections
 from tests.crash.sources import SourceUnderTest
 from webapp.connections import services as connection_services
+from webapp.connections.selectors import describe
 from webapp.destinations.lakes import catalog_config
 from webapp.destinations.models import Destination
 from webapp.management.commands.verify import pairs, source_reader
@@ -177,9 +180,12 @@ class Trial:
             lambda: connection_services.create_connection(name=self.name, kind=source.kind, config=config, user=None)
         )
 
+        tables = [TableId(self.name, one) for one in source.tables(self.name)]
+        self._lines = protections(patiently(lambda: describe(connection, tables)), self.history.seed)
+
         def make() -> Replicator:
             return services.create_replicator(
-                name=self.name, connection=connection, selection=[SelectionEntry(self.name)],
+                name=self.name, connection=connection, selection=[SelectionEntry(self.name), *self._lines],
                 options=self.plan.options, target=self._settings(), user=None, start=True,
                 destination=self._destination(),
             )  # fmt: skip
@@ -415,12 +421,19 @@ class Trial:
             failed = [one for one in failed if one.name in there or one.error_code != "table_disappeared"]
         if isinstance(lake := self.stand.lake, PostgresCopies):
             refused |= {table.name for table in failed if any(text in table.error_message for text in lake.refused)}
+        lines = list(replicator.selection.filter(pattern=False).exclude(table=""))
+        protected = {one.table for one in lines if one.masks or one.row_filter}
+        misfits = [one for one in failed if one.error_code == SelectionDoesNotFit.code and one.name in protected]
+        self.result.errors["masks and row filters that no longer fit"] += len(misfits)
+        failed = [one for one in failed if one not in misfits]
+        if self._lines:  # a table that was named is missed
+            failed = [one for one in failed if one.name in there or one.error_code != "table_disappeared"]
         for table in failed:
             if table.name not in refused and not any(text in table.error_message for text in CANNOT_SHARE):
                 self._differ(f"{table} failed: {table.error_message}")
         live = [table for table in tables if table.state not in {"dropped", "failed"}]
         inexact = self.source.inexact(self.name)
-        known = {table.name for table in live + failed}
+        known = {table.name for table in live + failed} | {table.name for table in misfits if table.name in there}
         gone = {one.name for one in failed if CANNOT_SHARE[0] in one.error_message}  # failed at its next name
         for name in sorted((there ^ known) - (gone - there)):
             self._differ(f"{name} is {'not followed' if name in there else 'not in the source any more'}")
