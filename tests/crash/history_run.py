@@ -36,6 +36,7 @@ from tests.crash.faults.errors import TEXT
 from tests.crash.faults.external_faults import Strikes, patiently
 from tests.crash.faults.postgres_copies import PostgresCopies
 from tests.crash.faults.proxy import Proxy
+from tests.crash.guarded import Guarded, seen
 from tests.crash.harness import LEASE_SECONDS, Life, Stand
 from tests.crash.late_reader import LateReader
 from tests.crash.neighbour import CatalogNeighbour, DeltaNeighbour, Neighbour
@@ -104,9 +105,11 @@ class Trial:
             )
             player = Player(self.history, self._connect, self.name, pace=self._pace())
             self._writer = Writer(self.source, self.name, f"witness {self.history.seed}")
+            self._guarded = Guarded(self.source, self.name, f"guarded {self.history.seed}")
             with self.stand.calm():
                 player.prepare()
                 self._writer.prepare()
+                self._guarded.prepare()
                 self._make(proxy)
             reader = self._reader()
             late = LateReader(self._catalog, self.name, f"late {self.history.seed}")
@@ -115,6 +118,7 @@ class Trial:
             with (
                 self._beside(lambda: neighbour.live(lambda: self._over.is_set() or not neighbourly)),
                 self._beside(lambda: self._play(player)),
+                self._beside(lambda: self._guarded.play(self._over.is_set)),
                 self._beside(lambda: self._watch(reader)),
                 self._beside(lambda: late.watch(lambda: self._over.is_set() or not iceberg)),
             ):
@@ -181,11 +185,13 @@ class Trial:
         )
 
         tables = [TableId(self.name, one) for one in source.tables(self.name)]
-        self._lines = protections(patiently(lambda: describe(connection, tables)), self.history.seed)
+        lines = protections(patiently(lambda: describe(connection, tables)), self.history.seed)
+
+        selection = [SelectionEntry(self.name), self._guarded.line(), *lines]
 
         def make() -> Replicator:
             return services.create_replicator(
-                name=self.name, connection=connection, selection=[SelectionEntry(self.name), *self._lines],
+                name=self.name, connection=connection, selection=selection,
                 options=self.plan.options, target=self._settings(), user=None, start=True,
                 destination=self._destination(),
             )  # fmt: skip
@@ -409,6 +415,9 @@ class Trial:
             self._differ(f"no state of the witness tables was ever read: {reader.trouble}")
         tables = list(selectors.tables_of(replicator))
         self._equal(replicator, tables)
+        if not isinstance(self.stand.lake, DeltaLake | PostgresCopies):
+            for text in seen(self._catalog(), tables):
+                self._differ(text)
         self._counts(tables)
         rows = SegmentRow.objects.filter(table__replicator=replicator).aggregate(rows=Sum("rows"))
         self.result.events = rows["rows"] or 0
@@ -417,8 +426,6 @@ class Trial:
         refused = {*self.history.refused, *self.source.unfollowable(self.name)}
         there = self.source.tables(self.name)
         failed = [table for table in tables if table.state == "failed"]
-        if "tables taken out and in again" in self.plan.outer:  # by a name that nothing has by then: rightly refused
-            failed = [one for one in failed if one.name in there or one.error_code != "table_disappeared"]
         if isinstance(lake := self.stand.lake, PostgresCopies):
             refused |= {table.name for table in failed if any(text in table.error_message for text in lake.refused)}
         lines = list(replicator.selection.filter(pattern=False).exclude(table=""))
@@ -426,8 +433,8 @@ class Trial:
         misfits = [one for one in failed if one.error_code == SelectionDoesNotFit.code and one.name in protected]
         self.result.errors["masks and row filters that no longer fit"] += len(misfits)
         failed = [one for one in failed if one not in misfits]
-        if self._lines:  # a table that was named is missed
-            failed = [one for one in failed if one.name in there or one.error_code != "table_disappeared"]
+        # A table that was named is missed.
+        failed = [one for one in failed if one.name in there or one.error_code != "table_disappeared"]
         for table in failed:
             if table.name not in refused and not any(text in table.error_message for text in CANNOT_SHARE):
                 self._differ(f"{table} failed: {table.error_message}")

@@ -14,6 +14,7 @@ from replicator.model.row_filter import RowFilter, parse_filter
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import Kind
 from tests.crash.consistency_checker import KEYED, KEYLESS
+from tests.crash.guarded import NAMES
 from webapp.replicators.selection.entries import SelectionEntry
 
 MASKS: tuple[object, ...] = (
@@ -34,7 +35,7 @@ def protections(described: Mapping[TableId, TableSchema | TableError], seed: int
     lines = []
     for table, schema in sorted(described.items()):
         wanted = chance.random() < SHARE
-        if wanted and isinstance(schema, TableSchema) and table.name not in {KEYED, KEYLESS}:
+        if wanted and isinstance(schema, TableSchema) and table.name not in {KEYED, KEYLESS, *NAMES}:
             lines.append(protection(schema, chance))
     return [line for line in lines if line.masks or line.row_filter or line.excluded_columns]
 

@@ -15,6 +15,7 @@ from replicator.errors import LogPurged, SourceReplaced, TidemarkError
 from replicator.model.offset import Offset
 from replicator.sources.registry import source_kind
 from tests.crash.consistency_checker import KEYED, KEYLESS
+from tests.crash.guarded import NAMES
 from tests.crash.faults.proxy import Proxy
 from tests.crash.harness import LEASE_SECONDS, Life, Stand
 from tests.crash.plan import FAILED_OVER, METADATA_RESTORED, REDO_HELD, RESTORED
@@ -149,7 +150,7 @@ class Strikes:
         In the meantime anything may happen to them.
         """
         tables = [table.table_id for table in patiently(lambda: list(selectors.tables_of(self._find())))]
-        others = [table for table in tables if table.name not in {KEYED, KEYLESS}]
+        others = [table for table in tables if table.name not in {KEYED, KEYLESS, *NAMES}]
         out = self._random.sample(others, k=min(3, len(others)))
         for table in out:
             patiently(lambda table=table: services.remove_table(replicator=self._find(), table=table))
