@@ -15,8 +15,8 @@ from replicator.errors import LogPurged, SourceReplaced, TidemarkError
 from replicator.model.offset import Offset
 from replicator.sources.registry import source_kind
 from tests.crash.consistency_checker import KEYED, KEYLESS
-from tests.crash.guarded import NAMES
 from tests.crash.faults.proxy import Proxy
+from tests.crash.guarded import NAMES
 from tests.crash.harness import LEASE_SECONDS, Life, Stand
 from tests.crash.plan import FAILED_OVER, METADATA_RESTORED, REDO_HELD, RESTORED
 from tests.crash.sources import SourceUnderTest

@@ -23,11 +23,13 @@ from replicator.model.change import (
 )
 from replicator.model.identifiers import TableId
 from replicator.model.masks import Mask
+from replicator.model.row_filter import parse_filter
 from replicator.model.schema import Column, TableSchema
 from replicator.model.table_set import EXACT_NAMES, NameRule, TableSet
 from replicator.model.types import DataType
 from replicator.selection.masking import masked_schema
 from replicator.selection.source import SelectedSource
+from replicator.selection.taken import TakenTables
 from replicator.sources.base import Chunk, KeyRange
 from replicator.sources.mysql.offset import BinlogOffset
 
@@ -226,5 +228,35 @@ def test_the_name_of_a_failed_table_is_free_for_another_after_a_drop() -> None:
     assert dropped == gone
     assert isinstance(moved, SchemaChange)
     assert moved.schema == masked_schema(schema(), SET.masks[TABLE])
+    assert isinstance(rows, ChangeBatch)
+    assert SECRET not in str(rows.data.to_pylist())
+
+
+def test_what_protects_either_name_protects_the_table_that_is_renamed_and_its_copy_is_made_again() -> None:
+    hashed, nothing = Mask.from_dict("hash"), Mask.from_dict("null")
+    masks = {TABLE: {"mail": hashed}, OTHER: {"mail": nothing, "id": hashed}}
+    filters = {TABLE: parse_filter("id > 0"), OTHER: parse_filter("id < 9")}
+    both = replace(SET, masks=masks, row_filters=filters)
+    move = SchemaChange(0, Ddl.RENAME_TABLE, TABLE, START, None, schema(OTHER), new_table=OTHER)
+    reader = SelectedSource(Plain(Reader(move, batch(schema(OTHER), 1)))).log_reader("r", None)
+    moved, *rows = reader.read(START, both, {})
+    assert isinstance(moved, SchemaChange)
+    assert moved.reload
+    assert moved.schema == masked_schema(schema(OTHER), masks[OTHER])
+    taken = TakenTables(both)
+    assert taken.carry(TABLE, OTHER)
+    found = taken.get(OTHER)
+    assert found is not None
+    assert str(found.row_filter) == "id < 9 AND id > 0"
+    assert found.masks == masks[OTHER]
+    assert not taken.carry(OTHER, OTHER)
+    assert SECRET not in str([row.data.to_pylist() for row in rows if isinstance(row, ChangeBatch)])
+
+
+def test_a_table_that_is_made_again_under_another_name_is_masked_as_before() -> None:
+    made = SchemaChange(0, Ddl.CREATE_TABLE, OTHER, START, None, schema(OTHER), reload=True, was=TABLE)
+    new, rows = told(made, batch(schema(OTHER), 1))
+    assert isinstance(new, SchemaChange)
+    assert new.schema == masked_schema(schema(OTHER), SET.masks[TABLE])
     assert isinstance(rows, ChangeBatch)
     assert SECRET not in str(rows.data.to_pylist())
