@@ -131,4 +131,6 @@ def renamed(row: ReplicatorTable, new: TableId) -> None:
                 "row_filter": before.row_filter if before else "",
             },
         )
-    note(replicator=row.replicator, kind="table_renamed", summary=f"{old} was renamed to {row}", table=str(row))
+    kept = [name.replace("_", " ") for name in PROTECTIONS if before and getattr(before, name)]
+    summary = f"{old} was renamed to {row}" + (f"; it keeps its {', '.join(kept)}" if kept else "")
+    note(replicator=row.replicator, kind="table_renamed", summary=summary, table=str(row))

@@ -67,6 +67,8 @@ def test_a_renamed_table_keeps_its_masks_its_row_filter_and_what_is_left_out(any
     insert(lab, "persons", mark, 10, 11, 12)
     assert lab.run_and_compare(1) == 8
     assert protected(lab, "persons") == (["ssn"], ["mail"], "v >= 0")
+    (told,) = lab.replicator.timeline.filter(kind="table_renamed")
+    assert told.summary.endswith("; it keeps its excluded columns, masks, row filter")
     insert(lab, "persons", mark, 20, 21)
     lab.run_and_compare(1)
     services.resnapshot_table(table=lab.table("persons"), reason="a test")
