@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection, transaction
@@ -19,13 +20,14 @@ from replicator.state.chunks import ChunkToRead, RawChunk
 from replicator.state.journal import CapturePlan, Checkpoint, JournalEntry, SchemaVersion, TrackedTable
 from replicator.state.lease import Lease
 from replicator.state.tables import HALTED, TableState
-from webapp.database import fenced, stored
+from webapp.database import clock, fenced, stored
 from webapp.replicators import models, selectors
 from webapp.replicators.journal_notify import notify_journal
 from webapp.replicators.selection.entries import drop_unselected
+from webapp.replicators.services.tables import replan
 from webapp.replicators.targets import followed_ddl, kind_of
 from webapp.worker.store.journal_commit import write_entry
-from webapp.worker.store.table_discovery import discover
+from webapp.worker.store.table_discovery import TooEarly, discover
 
 SNAPSHOT_STATES = (TableState.LOADING.value, TableState.RELOADING.value)
 # Asked for each chunk: a statement of Django's takes longer to be put together than to be answered.
@@ -46,6 +48,7 @@ SELECT {OF_CHUNK}, c.schema,
   c.path, c.rows, c.size, c.seconds, c.base_sequence
 {CHUNK} AND c.state = 'read' AND c.schema IS NOT NULL
 """
+SKEW = timedelta(minutes=1)
 GONE_STATES = (*(state.value for state in HALTED), TableState.DROPPED.value)
 
 
@@ -71,6 +74,7 @@ class OrmJournal:
         self._discard = discard
         self._journaled = journaled
         self._next: int | None = None  # what the next entry begins with, from the first look on
+        self._put_off: datetime | None = None  # since when it is too early to discover tables
 
     @stored
     def plan(self) -> CapturePlan:
@@ -83,7 +87,7 @@ class OrmJournal:
             self._next = replicator.next_sequence
         if self._source is not None and replicator.checkpoint_offset is not None:
             # Only now: a table made before the checkpoint is found here, one made after it in the log.
-            discover(replicator, self._source)
+            self._discover(replicator, self._source)
         wanted = replicator.desired == models.Desired.RUNNING and replicator.status != models.Status.FAILED
         names = EXACT_NAMES
         if self._source is not None and wanted:
@@ -102,6 +106,17 @@ class OrmJournal:
             gone=self._gone(),
             failed=self._failed(),
         )
+
+    def _discover(self, replicator: models.Replicator, source: Source) -> None:
+        try:
+            discover(replicator, source, patient=not self._told(replicator.source_ts))
+            self._put_off = None
+        except TooEarly:
+            self._put_off = self._put_off or clock()
+
+    def _told(self, source_ts: datetime | None) -> bool:
+        """What the source did before it was looked at the first time, the log has told, whatever their clocks say."""
+        return self._put_off is not None and source_ts is not None and source_ts > self._put_off + SKEW
 
     def _tracked(self) -> list[TrackedTable]:
         rows = list(models.ReplicatorTable.objects.filter(replicator_id=self._id).exclude(state__in=GONE_STATES))
@@ -145,6 +160,8 @@ class OrmJournal:
             reach("journal.begun")
             admitted = write_entry(self._id, entry, self._next)
             reach("journal.written")
+            if self._put_off is not None and (entry.carried or entry.dropped or self._told(entry.source_ts)):
+                replan(models.Replicator(pk=self._id))
             if news := bool(entry.segments or entry.events or entry.closed):
                 notify_journal(self._id)
             if self._discard is not None:

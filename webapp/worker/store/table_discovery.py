@@ -12,11 +12,18 @@ from django.db.models import Q
 from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId
 from replicator.sources.base import Source, TableInfo
-from replicator.state.tables import TableState
+from replicator.state.tables import HALTED, TableState
 from webapp.monitoring.models import Stage
 from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.replicators.selection.assessment import selected_tables
-from webapp.replicators.selection.entries import SelectionEntry, ensure_table, mode_of, modes_of, selected
+from webapp.replicators.selection.entries import (
+    PROTECTIONS,
+    SelectionEntry,
+    ensure_table,
+    mode_of,
+    modes_of,
+    selected,
+)
 from webapp.replicators.selection.target_names import TargetName, target_of
 from webapp.replicators.services.tables import replan
 from webapp.worker.failure.failures import fail_table
@@ -24,10 +31,16 @@ from webapp.worker.failure.failures import fail_table
 PLACES = ("target_namespace", "target_name", "own_namespace", "own_name")
 
 
-def discover(replicator: Replicator, source: Source) -> bool:
+class TooEarly(Exception):
+    """The source does not show a table with masks, a row filter or excluded columns, and the log has not told yet what
+    became of it: what the source shows instead may be that table under another name (invariant 12).
+    """
+
+
+def discover(replicator: Replicator, source: Source, *, patient: bool = False) -> bool:
     """Make rows for the tables of lines that were not looked at yet; True where there were such lines.
 
-    The plan's version changes, so that capture starts over with the new tables.
+    The plan's version changes, so that capture starts over with the new tables.  Where `patient`: TooEarly.
     """
     lines = list(replicator.selection.filter(discovered=False))
     if not lines:
@@ -38,6 +51,11 @@ def discover(replicator: Replicator, source: Source) -> bool:
     # 12).
     entries = [SelectionEntry.of(line) for line in replicator.selection.all() if names.name(line.database) in fresh]
     found = selected_tables(source.catalog(), names.selection(selected(entries)))
+    # One that was there when its line was looked at has left the source since, as the log told.
+    seen = {names.table(TableId(one.database, one.table)) for one in replicator.selection.filter(discovered=True)}
+    found = {table: info for table, info in found.items() if info is not None or table not in seen}
+    if patient and any(found.get(table) is None for table in _protected(replicator) if table.database in fresh):
+        raise TooEarly
     with transaction.atomic():
         still = replicator.selection.select_for_update().filter(pk__in=[line.pk for line in lines], discovered=False)
         if still.count() != len(lines):
@@ -59,6 +77,14 @@ def discover(replicator: Replicator, source: Source) -> bool:
             line.save(update_fields=["found", "discovered"])
         replan(replicator)
     return True
+
+
+def _protected(replicator: Replicator) -> set[TableId]:
+    """Tables that capture follows, with lines of their own that protect something."""
+    lines = [line for line in replicator.selection.all() if any(getattr(line, name) for name in PROTECTIONS)]
+    rows = ReplicatorTable.objects.filter(replicator=replicator, tracked=True)
+    followed = {row.table_id for row in rows if row.table_state not in {*HALTED, TableState.DROPPED}}
+    return {TableId(line.database, line.table) for line in lines} & followed
 
 
 def _make_rows(replicator: Replicator, found: Mapping[TableId, TableInfo | None]) -> set[TableId]:

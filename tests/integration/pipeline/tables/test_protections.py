@@ -135,3 +135,18 @@ def test_a_table_that_failed_is_protected_under_its_next_name(any_lab: Lab, mark
     lab.run_and_compare(1)
     assert protected(lab, "persons") == (["ssn"], ["mail"], "v >= 0")
     assert seen_outside(mark) == []
+
+
+def test_a_rename_that_the_log_has_not_told_yet_makes_no_unprotected_table(any_lab: Lab, mark: str) -> None:
+    """Somebody adds a table meanwhile, so that the catalog is looked at."""
+    lab = any_lab
+    make(lab, "people", "late", "gone")
+    insert(lab, "people", mark, *range(9))
+    replicate(lab, SelectionEntry(lab.database, "late", excluded=True))
+    lab.run_and_compare(2)
+    lab.execute("ALTER TABLE people RENAME TO persons", "DROP TABLE gone")
+    insert(lab, "persons", mark, 10, 11, 12)
+    services.add_tables(replicator=lab.replicator, selection=[SelectionEntry(lab.database, "late")])
+    assert lab.run_and_compare(2) == 8
+    assert protected(lab, "persons") == (["ssn"], ["mail"], "v >= 0")
+    assert seen_outside(mark) == []
