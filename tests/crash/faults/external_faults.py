@@ -16,9 +16,9 @@ from replicator.model.offset import Offset
 from replicator.sources.registry import source_kind
 from tests.crash.consistency_checker import KEYED, KEYLESS
 from tests.crash.faults.proxy import Proxy
-from tests.crash.guarded import NAMES
 from tests.crash.harness import LEASE_SECONDS, Life, Stand
 from tests.crash.plan import FAILED_OVER, METADATA_RESTORED, REDO_HELD, RESTORED
+from tests.crash.protections import NAMES
 from tests.crash.sources import SourceUnderTest
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator
@@ -54,11 +54,13 @@ class Strikes:
         """`find`: the replicator as it is now; `begin`: another worker for it; `future_lost` is called before the
         source goes back.
 
-        `differences`: what the replicator should have done and did not.
+        `differences`: what the replicator should have done and did not.  anew: it was started from scratch.
+        going_back: what the journal learns now it will not know later.
         """
         self._stand, self._source, self._proxy, self._random = stand, source, proxy, chance
         self._find, self._begin, self._future_lost = find, begin, future_lost
         self.differences: list[str] = []
+        self.anew = self.going_back = False
         self._by_name: dict[str, Callable[[Life], object]] = {
             "source killed": lambda _: stand.break_source(lambda: source.server.restart(signal.SIGKILL)),
             "source restarted": lambda _: stand.break_source(lambda: source.server.restart(signal.SIGTERM)),
@@ -186,6 +188,7 @@ class Strikes:
         """To a copy of some seconds ago; half of the time whoever worked then works on, though one should have stopped
         all.
         """
+        self.going_back = True
         self._stand.copy_metadata()
         until = time.monotonic() + self._random.uniform(2.0, 15.0)
         while time.monotonic() < until:
@@ -194,6 +197,7 @@ class Strikes:
         if self._random.random() < 0.5:
             life.send(signal.SIGKILL)
         self._stand.restore_metadata()
+        self.going_back = False
         return life
 
     def _refused(self, life: Life) -> Life:
@@ -211,6 +215,7 @@ class Strikes:
         if replicator.status != "failed" or replicator.error_code not in {SourceReplaced.code, LogPurged.code}:
             return False
         services.start_anew(replicator=replicator)
+        self.anew = True
         return True
 
     def _other(self, life: Life) -> Life:
