@@ -1,6 +1,6 @@
 """What a history's replicator leaves out, masks and filters: a line of its own for some of the tables, beside the whole
-database; and a guarded table with a masked and an excluded column whose every value says so, renamed again and again: no
-such value may ever be in the target (invariant 12).
+database; and a guarded table with a masked and an excluded column whose every value says so, renamed again and again:
+no such value may ever be in the target (invariant 12).
 """
 
 from __future__ import annotations
