@@ -268,13 +268,14 @@ class Trial:
 
     def _rename(self) -> None:
         """From when the journal knows the guarded table, also after it went back: before, and after a start from
-        scratch, nobody can tell which table had the name.
+        scratch, nobody can tell which table had the name.  It ends with the workload: change tables have what was
+        written a moment later.
         """
         known = False
         while not self._over.is_set() and not known:
             time.sleep(0.2)
             known = GUARDED in patiently(self._followed) and not self._strikes.going_back
-        self._guarded.play(self._over.is_set)
+        self._guarded.play(lambda: self._played or self._over.is_set())
         connections.close_all()
 
     def _followed(self) -> list[str]:

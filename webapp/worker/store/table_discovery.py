@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from django.db import transaction
@@ -11,10 +11,11 @@ from django.db.models import Q
 
 from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId
+from replicator.model.schema import TableSchema
 from replicator.sources.base import Source, TableInfo
 from replicator.state.tables import HALTED, TableState
 from webapp.monitoring.models import Stage
-from webapp.replicators.models import Replicator, ReplicatorTable
+from webapp.replicators.models import Replicator, ReplicatorTable, SchemaVersion
 from webapp.replicators.selection.assessment import selected_tables
 from webapp.replicators.selection.entries import (
     PROTECTIONS,
@@ -27,6 +28,7 @@ from webapp.replicators.selection.entries import (
 from webapp.replicators.selection.target_names import TargetName, target_of
 from webapp.replicators.services.tables import replan
 from webapp.worker.failure.failures import fail_table
+from webapp.worker.store.table_lifecycle import carry_protections
 
 PLACES = ("target_namespace", "target_name", "own_namespace", "own_name")
 
@@ -54,12 +56,16 @@ def discover(replicator: Replicator, source: Source, *, patient: bool = False) -
     # One that was there when its line was looked at has left the source since, as the log told.
     seen = {names.table(TableId(one.database, one.table)) for one in replicator.selection.filter(discovered=True)}
     found = {table: info for table, info in found.items() if info is not None or table not in seen}
-    if patient and any(found.get(table) is None for table in _protected(replicator) if table.database in fresh):
+    missing = [row for row in _protected(replicator, fresh) if found.get(row.table_id) is None]
+    moved = _moved(replicator, source, missing, found) if missing else []
+    followed = {row.table_id for row in missing if row.tracked and row.table_state not in HALTED}
+    if patient and followed - {old for old, _ in moved}:
         raise TooEarly
     with transaction.atomic():
         still = replicator.selection.select_for_update().filter(pk__in=[line.pk for line in lines], discovered=False)
         if still.count() != len(lines):
             return False  # another worker, or the user, was quicker: what was found may be old
+        carry_protections(replicator, moved)
         made = _make_rows(replicator, found)
         for table, info in sorted(found.items()):
             if table in made:
@@ -79,12 +85,32 @@ def discover(replicator: Replicator, source: Source, *, patient: bool = False) -
     return True
 
 
-def _protected(replicator: Replicator) -> set[TableId]:
-    """Tables that capture follows, with lines of their own that protect something."""
+def _protected(replicator: Replicator, databases: Collection[str]) -> list[ReplicatorTable]:
+    """Tables that the source had, with lines of their own that protect something."""
     lines = [line for line in replicator.selection.all() if any(getattr(line, name) for name in PROTECTIONS)]
-    rows = ReplicatorTable.objects.filter(replicator=replicator, tracked=True)
-    followed = {row.table_id for row in rows if row.table_state not in {*HALTED, TableState.DROPPED}}
-    return {TableId(line.database, line.table) for line in lines} & followed
+    names = {(line.database, line.table) for line in lines if line.database in databases}
+    rows = ReplicatorTable.objects.filter(replicator=replicator).exclude(state=TableState.DROPPED.value)
+    return [row for row in rows if (row.database, row.name) in names]
+
+
+def _moved(
+    replicator: Replicator,
+    source: Source,
+    missing: Sequence[ReplicatorTable],
+    found: Mapping[TableId, TableInfo | None],
+) -> list[tuple[TableId, TableId]]:
+    """Old and new names of those that the source shows under another name, where it tells tables apart."""
+    rows = ReplicatorTable.objects.filter(replicator=replicator)
+    there = {TableId(*name) for name in rows.values_list("database", "name")}
+    fresh = sorted(table for table, info in found.items() if info is not None and table not in there)
+    newest = SchemaVersion.objects.filter(table__in=missing).order_by("table_id", "-version").distinct("table_id")
+    versions = {version.table_id: version.parsed for version in newest}
+    known = {row.table_id: version for row in missing if (version := versions.get(row.pk)) and version.identity}
+    if not known or not fresh:
+        return []
+    described = source.catalog().describe(fresh).values()
+    schemas = [schema for schema in described if isinstance(schema, TableSchema) and schema.identity]
+    return [(table, new.table) for table, old in known.items() for new in schemas if not new.is_another(old)]
 
 
 def _make_rows(replicator: Replicator, found: Mapping[TableId, TableInfo | None]) -> set[TableId]:
