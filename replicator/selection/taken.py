@@ -66,6 +66,7 @@ class TakenTables:
     def __init__(self, tables: TableSet | None = None, whole_rows: str = "") -> None:
         """`whole_rows` is `Taken`'s."""
         tables = tables or TableSet()
+        self._tables = tables.followed()
         self._computed: ComputedColumns = tables.computed
         self._own = {
             table: Taken(
@@ -96,10 +97,13 @@ class TakenTables:
         """Masks and row filter go with a table, besides those that its new name has, and stay for whatever has its old
         name then.  True where something else is taken of it now.
         """
-        before, own = self.get(old), self._own.get(new)
-        if (moved := self._own.get(old)) is not None:
-            row_filter = own.row_filter.both(moved.row_filter) if own else moved.row_filter
-            masks = {**moved.masks, **own.masks} if own else moved.masks
-            self._own[new] = replace(moved, row_filter=row_filter, masks=masks)
+        before = self.get(old)
+        self._tables.carry(old, new)
+        if old in self._own or new in self._own:
+            none, left_out = Taken(), self._tables.columns_left_out(new)
+            moved, own = self._own.get(old, none), self._own.get(new, none)
+            masks = {name: mask for name, mask in {**moved.masks, **own.masks}.items() if name not in left_out}
+            both = own.row_filter.both(moved.row_filter)
+            self._own[new] = replace(self._own.get(old, own), row_filter=both, masks=masks)
             self._known.pop(new, None)
         return self.get(new) != before

@@ -93,10 +93,11 @@ def carry_protections(replicator: Replicator, carried: Iterable[tuple[TableId, T
             replicator=replicator, database=new.database, table=new.name, discovered=True, mode=before.mode
         )
         own, moved = SelectionEntry.of(line), SelectionEntry.of(before)
+        left_out = {*own.excluded_columns, *moved.excluded_columns}
         both = replace(
             own,
-            excluded_columns=tuple(sorted({*own.excluded_columns, *moved.excluded_columns})),
-            masks={**moved.masks, **own.masks},
+            excluded_columns=tuple(sorted(left_out)),
+            masks={name: mask for name, mask in {**moved.masks, **own.masks}.items() if name not in left_out},
             row_filter=own.row_filter.both(moved.row_filter),
         )
         if own.excluded or (line.pk is not None and both == own):

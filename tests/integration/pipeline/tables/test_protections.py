@@ -180,3 +180,25 @@ def test_a_table_renamed_before_a_restart_from_scratch_is_known_where_the_source
     assert lab.assert_equal() == 8
     assert protected(lab, "persons") == (["ssn"], ["mail"], "v >= 0")
     assert seen_outside(mark) == []
+
+
+def test_what_either_name_protects_holds_for_the_renamed_table(any_lab: Lab, mark: str) -> None:
+    lab = any_lab
+    make(lab, "people", "persons")
+    insert(lab, "people", mark, *range(9))
+    other = SelectionEntry(
+        lab.database,
+        "persons",
+        excluded_columns=("mail",),
+        masks=parse_masks({"ssn": "hash", "v": "null"}),
+        row_filter=parse_filter("id < 100"),
+    )
+    replicate(lab, other)
+    lab.run_and_compare(2)
+    lab.execute("DROP TABLE persons", "ALTER TABLE people RENAME TO persons")
+    insert(lab, "persons", mark, 10, 11, 110)
+    assert lab.run_and_compare(1) == 8
+    insert(lab, "persons", mark, 20, 21, 120)
+    assert lab.run_and_compare(1) == 9
+    assert protected(lab, "persons") == (["mail", "ssn"], ["v"], "id < 100 AND v >= 0")
+    assert seen_outside(mark) == []
