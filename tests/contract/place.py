@@ -84,6 +84,10 @@ class Place:
         """The table."""
         self.run(f"ALTER TABLE @.{old} RENAME TO {new}")
 
+    def rename_column(self, table: str, old: str, new: str) -> None:
+        """Of the table."""
+        self.run(f"ALTER TABLE @.{table} RENAME COLUMN {old} TO {new}")
+
     def keyless(self, name: str) -> None:
         """A table with one column, whose log has whole rows."""
         self.run(f"CREATE TABLE @.{name} (v int)")

@@ -87,6 +87,9 @@ class SqlServerPlace(Place):
     def rename(self, old: str, new: str) -> None:
         self.run(f"EXEC sp_rename '@.{old}', '{new}'")
 
+    def rename_column(self, table: str, old: str, new: str) -> None:
+        self.run(f"EXEC sp_rename '@.{table}.{old}', '{new}', 'COLUMN'")
+
     def undo(self, *statements: str) -> None:
         self._play(statements, "ROLLBACK TRANSACTION")
 

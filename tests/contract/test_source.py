@@ -11,8 +11,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from replicator.errors import ConditionRefused, KeyChanged, TableDisappeared
-from replicator.model.change import ChangeBatch, Commit, Ddl, Heartbeat, LogMessage, SchemaChange, Watermark
+from replicator.errors import ConditionRefused, KeyChanged, SelectionDoesNotFit, TableDisappeared
+from replicator.model.change import (
+    ChangeBatch,
+    Commit,
+    Ddl,
+    Heartbeat,
+    LogMessage,
+    SchemaChange,
+    TableFailed,
+    Watermark,
+)
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckStatus, KeyRange, MeasuredLog, ReadOptions, RetainedLog, SnapshotReader
@@ -189,6 +198,19 @@ def test_columns_left_out_of_a_table_stay_so_under_its_next_name(place: Place, *
     assert named >= {"id", "w"}
     assert "v" not in named
     assert "secret" not in str([message.data.to_pylist() for message in seen if isinstance(message, ChangeBatch)])
+
+
+def test_a_column_left_out_that_is_renamed_stops_its_table(place: Place) -> None:
+    place.run("CREATE TABLE @.t (id int PRIMARY KEY, v varchar(20), w varchar(20))")
+    start, table = place.follow("t"), place.table("t")
+    place.source.tables = place.tables = replace(place.tables, excluded_columns={table: frozenset({"v"})})
+    place.schemas = place.described("t")
+    place.rename_column("t", "v", "x")
+    place.run("INSERT INTO @.t VALUES (1, 'secret', 'a')")
+    failed = next(message for message in place.messages(start) if isinstance(message, TableFailed | ChangeBatch))
+    assert isinstance(failed, TableFailed)
+    assert isinstance(failed.error, SelectionDoesNotFit)
+    assert "has no column v, which is excluded" in failed.error.message
 
 
 def test_a_mark_is_met_in_the_log_between_the_changes_around_it(place: Place) -> None:

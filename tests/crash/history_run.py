@@ -444,9 +444,9 @@ class Trial:
         if isinstance(lake := self.stand.lake, PostgresCopies):
             refused |= {table.name for table in failed if any(text in table.error_message for text in lake.refused)}
         lines = list(replicator.selection.filter(pattern=False).exclude(table=""))
-        protected = {one.table for one in lines if one.masks or one.row_filter}
+        protected = {one.table for one in lines if one.masks or one.row_filter or one.excluded_columns}
         misfits = [one for one in failed if one.error_code == SelectionDoesNotFit.code and one.name in protected]
-        self.result.errors["masks and row filters that no longer fit"] += len(misfits)
+        self.result.errors["protections that no longer fit"] += len(misfits)
         failed = [one for one in failed if one not in misfits]
         # A table that was named is missed.
         failed = [one for one in failed if one.name in there or one.error_code != "table_disappeared"]

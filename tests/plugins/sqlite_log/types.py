@@ -10,11 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from replicator.errors import TableError, UnsupportedType, ValueDoesNotFit
+from replicator.errors import SelectionDoesNotFit, TableError, UnsupportedType, ValueDoesNotFit
 from replicator.model import types
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import DataType, Kind
+from replicator.sources.shared.descriptions import check_left_out
 
 _DIGITS = 15
 _EXACT = Context(prec=80)
@@ -36,8 +37,9 @@ def schema_of(
     """Of a table with these columns (`change_log.columns`)."""
     key = sorted((one["key"], one["name"]) for one in declared if one["key"])
     try:
+        check_left_out(table, left_out, [one["name"] for one in declared])
         columns = tuple(_column(table, one) for one in declared if one["name"] not in left_out)
-    except UnsupportedType as error:
+    except (UnsupportedType, SelectionDoesNotFit) as error:
         return error
     return TableSchema(table, columns, tuple(name for _, name in key))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from replicator.errors import TableError, UnsupportedDdl, UnsupportedEngine
+from replicator.errors import SelectionDoesNotFit, TableError, UnsupportedDdl, UnsupportedEngine
 from replicator.model.change import Ddl, SchemaChange
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
@@ -20,8 +20,10 @@ from replicator.sources.mysql.stream.assembly import Assembly
 from replicator.sources.mysql.stream.schema_tracker import Resolved
 from replicator.sources.mysql.stream.table_registry import LogTables
 from replicator.sources.mysql.wire.events import BinlogEvent
+from replicator.sources.shared.descriptions import check_left_out
 
 _STATEMENT_SHOWN = 200
+_RENAMING = (ClauseKind.RENAME, ClauseKind.MODIFY)  # MODIFY in another case is a new name, too
 _BRINGING = (ClauseKind.ROWS, ClauseKind.TAKEN)  # rows that the log did not show
 Pair = tuple[TableId, TableId]
 
@@ -189,6 +191,13 @@ class DdlEffects:
 
     def _alter_known(self, table: TableId, clauses: Sequence[Clause], *, described: TableId) -> None:
         schemas, old = self._assembly.schemas, self._known[table]
+        renamed = {lowered(c.column): lowered(c.to) for c in clauses if c.kind in _RENAMING and c.to}
+        left_out = columns_left_out(self._tables, table)
+        try:
+            check_left_out(table, left_out & renamed.keys(), renamed.values())
+        except SelectionDoesNotFit as error:
+            self._registry.fail(table, error)
+            return
         if any(clause.kind in _BRINGING for clause in clauses):
             schemas.empty.discard(table)
         try:

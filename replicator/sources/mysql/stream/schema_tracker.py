@@ -26,6 +26,7 @@ from replicator.sources.mysql.rows.table_map import LogColumn, TableMap
 from replicator.sources.mysql.rows.table_map_completion import complete
 from replicator.sources.mysql.types import ColumnDefinition, column_of, old_format
 from replicator.sources.shared.date_policy import date_policy
+from replicator.sources.shared.descriptions import check_left_out
 
 Describe = Callable[[TableId], TableDescription | TableError | None]
 Further = Callable[[Collection[TableId], Collection[str]], bool]
@@ -240,6 +241,9 @@ class LogSchemas:
             found = positional(found)
         present = cache(partial(self.present, table))
         left_out = columns_left_out(self._tables, table)
+        names = {lowered(column.name) for column in found.columns}
+        if known is not None and names - left_out - set(map(lowered, known.names)):
+            check_left_out(table, left_out, names)
         if found.mariadb and self._describe is not None:
             _check_left_out(found, left_out, present)
         try:

@@ -18,7 +18,7 @@ from replicator.sources.oracle.connection import Connection, execute, read_rows
 from replicator.sources.oracle.dialect import literal, quoted
 from replicator.sources.oracle.types import OBJECT_RELATIONAL, XML, Definition, Form, column_of, value_type
 from replicator.sources.shared.conditions import users_fault
-from replicator.sources.shared.descriptions import schemas
+from replicator.sources.shared.descriptions import check_left_out, schemas
 
 LOOKUPS = 200  # tables in one query
 _BLOCK = 8192  # bytes, as most databases have them: sizes are estimates
@@ -150,6 +150,7 @@ class OracleCatalog:
         relational: Collection[tuple[TableId, str]],
     ) -> TableDescription:
         left_out = self._left_out.columns_left_out(table)
+        check_left_out(table, left_out, [row[0] for row in rows])
         stored = [row for row in rows if row[9] != "YES"]
         definitions = tuple(
             _definition(row, comments.get(row[0], ""), OBJECT_RELATIONAL if (table, row[0]) in relational else "")

@@ -15,6 +15,7 @@ from replicator.sources.postgres.catalog.replica_identity import choose_key
 from replicator.sources.postgres.catalog.type_resolution import Types
 from replicator.sources.postgres.connection import quoted
 from replicator.sources.postgres.types import column_of
+from replicator.sources.shared.descriptions import check_left_out
 
 Row = Mapping[str, Any]
 TABLES = frozenset({"r", "p", "f"})  # relkinds with rows of their own; views, sequences and the like are no tables
@@ -63,6 +64,7 @@ def description(
     selected = left_out or TableSet()
     refuse(row, selected)
     every = attributes_of(row, types)
+    check_left_out(table, selected.columns_left_out(table), [one.name for one in every])
     attributes = tuple(
         one for one in every if one.name not in selected.columns_left_out(table) and logged(one, generated=generated)
     )

@@ -32,6 +32,7 @@ from replicator.sources.postgres.ddl.event_trigger import LoggedDefinition
 from replicator.sources.postgres.rows.row_messages import Layout
 from replicator.sources.postgres.types import column_of
 from replicator.sources.postgres.wire.messages import Relation, RelationColumn
+from replicator.sources.shared.descriptions import check_left_out
 from replicator.sources.shared.table_change import TableChange
 
 Described = TableDescription | TableError
@@ -328,6 +329,7 @@ class Relations:
                 known = self._known.get(self._names[relation.oid]) if relation.oid in self._names else None
                 schema = replace(schema, identity=known.identity if known else str(ColumnFingerprint(relation.oid)))
         else:
+            check_left_out(table, left_out, [column.name for column in relation.columns])
             attributes = tuple(self._attribute(column, old) for column in columns)
             schema = self._schema(relation, table, attributes, old, keyed=keyed)
         return Layout(schema, attributes, tuple(places), len(relation.columns))

@@ -17,7 +17,7 @@ from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
 from replicator.sources.base import DatabaseInfo, KeyRange, TableInfo
 from replicator.sources.shared.conditions import users_fault
-from replicator.sources.shared.descriptions import schemas
+from replicator.sources.shared.descriptions import check_left_out, schemas
 from replicator.sources.sqlserver.catalog import catalog_sql as sql
 from replicator.sources.sqlserver.catalog.key_range_sql import SqlServerKeyRanges
 from replicator.sources.sqlserver.catalog.table_description import (
@@ -164,6 +164,7 @@ class SqlServerCatalog:
             try:
                 _check_kind(table, row)
                 left_out = columns_left_out(selected, table, self._names)
+                check_left_out(table, left_out, [self._names.name(one.name) for one in columns.get(number, ())])
                 taken = [
                     one
                     for one in columns.get(number, ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -201,4 +202,23 @@ def test_what_either_name_protects_holds_for_the_renamed_table(any_lab: Lab, mar
     insert(lab, "persons", mark, 20, 21, 120)
     assert lab.run_and_compare(1) == 9
     assert protected(lab, "persons") == (["mail", "ssn"], ["v"], "id < 100 AND v >= 0")
+    assert seen_outside(mark) == []
+
+
+def test_a_column_left_out_that_is_renamed_stops_its_table(any_lab: Lab, mark: str) -> None:
+    lab = any_lab
+    make(lab, "people")
+    insert(lab, "people", mark, *range(9))
+    replicate(lab)
+    lab.run_and_compare(1)
+    lab.execute("ALTER TABLE people RENAME COLUMN ssn TO number")
+    insert(lab, "people", mark, 10, 11)
+    with pytest.raises(CommandError, match="people has no column ssn, which is excluded"):
+        lab.run()
+    assert lab.table("people").error_code == "selection_does_not_fit"
+    assert seen_outside(mark) == []
+    line = TableSelection.objects.get(replicator=lab.replicator, table="people")
+    entry = replace(SelectionEntry.of(line), excluded_columns=("number",))
+    services.add_tables(replicator=lab.replicator, selection=[entry])
+    assert lab.run_and_compare(1) == 8
     assert seen_outside(mark) == []
