@@ -9,7 +9,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from replicator.errors import SourcePermissionDenied, TableDisappeared, TableError, UnsupportedType
+from replicator.errors import SelectionDoesNotFit, SourcePermissionDenied, TableDisappeared, TableError, UnsupportedType
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
@@ -150,6 +150,26 @@ def test_a_reserved_column_name_stops_the_table(
     assert name in error.message
     without = TableSet(excluded_columns={table: frozenset({name})})
     assert described(MySqlCatalog(connection, left_out=without), table).names == ("id",)
+
+
+def test_a_column_left_out_that_is_not_there_stops_the_table_and_one_that_is_hidden_does_not(
+    connection: pymysql.Connection[Any], mariadb: EmbeddedMariaDB
+) -> None:
+    table = make(connection, "kept", "(id int primary key, ssn int, v int)")
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE OR REPLACE USER reader_of_columns IDENTIFIED BY 'secret'")
+        cursor.execute(f"GRANT SELECT (id, v) ON {DATABASE}.kept TO reader_of_columns")
+    theirs = connect(replace(MySqlConfig.parse(mariadb.address), user="reader_of_columns", password="secret"))
+    for one in (connection, theirs):
+        left_out = TableSet(excluded_columns={table: frozenset({"SSN"})})
+        assert described(MySqlCatalog(one, left_out=left_out), table).names == ("id", "v")
+        left_out = TableSet(excluded_columns={table: frozenset({"ssn", "number"})})
+        error = MySqlCatalog(one, left_out=left_out).describe([table])[table]
+        assert isinstance(error, SelectionDoesNotFit)
+        assert "has no column number, which is excluded" in error.message
+    theirs.close()
+    with connection.cursor() as cursor:
+        cursor.execute("DROP USER reader_of_columns")
 
 
 def test_one_bad_table_does_not_hide_the_others(connection: pymysql.Connection[Any], catalog: MySqlCatalog) -> None:

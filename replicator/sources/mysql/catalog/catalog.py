@@ -12,6 +12,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pymysql
+from pymysql.constants.ER import BAD_FIELD_ERROR
+
 from replicator.errors import (
     SourceUnreachable,
     TableDisappeared,
@@ -41,7 +44,7 @@ from replicator.sources.mysql.ddl.tokenizer import tokenize
 from replicator.sources.mysql.names import columns_left_out, lowered, names_of
 from replicator.sources.mysql.types import BYTES, LABELS, ColumnDefinition, check_format, column_of
 from replicator.sources.shared.conditions import users_fault
-from replicator.sources.shared.descriptions import schemas
+from replicator.sources.shared.descriptions import check_left_out, schemas
 
 SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 # Sequences and views are no tables; a system-versioned table is one, but its log holds history rows as well.
@@ -249,6 +252,8 @@ class MySqlCatalog:
         self, table: TableId, found: list[ColumnDefinition], indexes: list[UniqueIndex], engine: str
     ) -> TableDescription:
         left_out = columns_left_out(self._left_out, table)
+        shown = {lowered(d.name) for d in found}
+        check_left_out(table, [name for name in left_out - shown if self._is_unknown(table, name)], shown)
         definitions = tuple(d for d in found if lowered(d.name) not in left_out)
         _check_names(table, definitions)
         for one in found:
@@ -258,6 +263,17 @@ class MySqlCatalog:
         names = key.columns if key else ()
         columns = tuple(column_of(d, table, zero_dates=self._zero_dates, key=d.name in names) for d in definitions)
         return TableDescription(TableSchema(table, columns, names), definitions, key, engine)
+
+    def _is_unknown(self, table: TableId, column: str) -> bool:
+        """The catalog does not show columns that the user may not read; asked for their values, the server tells such a
+        one from one that is not there.
+        """
+        with self._connection.cursor() as cursor:
+            try:
+                cursor.execute(f"SELECT {quoted(column)} FROM {quoted(table.database)}.{quoted(table.name)} LIMIT 0")
+            except pymysql.MySQLError as error:
+                return bool(error.args) and error.args[0] == BAD_FIELD_ERROR
+        return False
 
     def _statistic(self, value: str) -> str:
         """MySQL 8.0.12 dies of statistics of a MEMORY table that nobody has opened since the server started."""
