@@ -322,25 +322,21 @@ class _LogReader:
         return changes if changes.data.num_rows or changes.hidden else None
 
     def _change(self, change: SchemaChange) -> LogMessage | None:
-        table, new = change.table, change.new_table
-        failed, moved = table in self._failed, change.moved
-        other = moved is not None and self._taken.carry(*moved)
-        if change.operation in {Ddl.CREATE_TABLE, Ddl.DROP_TABLE}:
-            self._failed.discard(table)
-        elif failed and (new is None or change.schema is None):
+        table, moved = change.table, change.moved
+        if moved is not None or change.operation in {Ddl.CREATE_TABLE, Ddl.DROP_TABLE}:
+            self._failed -= {table, change.new_table}  # what has such a name now is another table
+        elif table in self._failed:
             return None
-        elif new is not None:  # whatever failed under either name, what has the new one now is another table
-            self._failed -= {table, new}
-        if other:  # what is there has other columns, or other rows: nothing would evolve it
-            change = replace(change, reload=True)
+        if moved is not None and self._taken.carry(*moved):
+            change = replace(change, reload=True)  # what is there has other columns or rows: nothing would evolve it
         taken = None if change.schema is None else self._taken.get(change.schema.table)
         if change.schema is None or taken is None:
             return change
         schema = self._schema(change.schema, taken)
         if isinstance(schema, TableSchema):
             return replace(change, schema=schema)
-        if change.new_table is not None:  # it is called so all the same, and fails under that name
-            self._behind = self._fail(change.new_table, schema)
+        if moved is not None:  # it is called so all the same, and fails under that name
+            self._behind = self._fail(moved[1], schema)
             return replace(change, schema=None, reload=False)
         return self._fail(table, schema)
 

@@ -447,7 +447,9 @@ class Trial:
         failed = [table for table in tables if table.state == "failed"]
         if isinstance(lake := self.stand.lake, PostgresCopies):
             refused |= {table.name for table in failed if any(text in table.error_message for text in lake.refused)}
-        misfits = [one for one in failed if one.error_code == SelectionDoesNotFit.code]
+        lines = list(replicator.selection.filter(pattern=False).exclude(table=""))
+        protected = {one.table for one in lines if one.masks or one.row_filter or one.excluded_columns}
+        misfits = [one for one in failed if one.error_code == SelectionDoesNotFit.code and one.name in protected]
         self.result.errors["protections that no longer fit"] += len(misfits)
         failed = [one for one in failed if one not in misfits]
         # A table that was named is missed.

@@ -260,3 +260,13 @@ def test_a_table_that_is_made_again_under_another_name_is_masked_as_before() -> 
     assert new.schema == masked_schema(schema(OTHER), SET.masks[TABLE])
     assert isinstance(rows, ChangeBatch)
     assert SECRET not in str(rows.data.to_pylist())
+
+
+def test_a_table_that_is_made_again_and_fits_no_more_is_told_with_its_old_name_before_it_fails() -> None:
+    """What protects it is stored with that name."""
+    made = SchemaChange(0, Ddl.CREATE_TABLE, OTHER, START, None, schema(OTHER, "post"), reload=True, was=TABLE)
+    new, failed, *rest = told(made, batch(schema(OTHER, "post"), 1))
+    assert isinstance(new, SchemaChange)
+    assert (new.moved, new.schema, new.reload, rest) == ((TABLE, OTHER), None, False, [])
+    assert isinstance(failed, TableFailed)
+    assert failed.table == OTHER

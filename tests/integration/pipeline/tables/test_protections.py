@@ -225,3 +225,26 @@ def test_a_column_left_out_that_is_renamed_stops_its_table(any_lab: Lab, mark: s
     services.add_tables(replicator=lab.replicator, selection=[entry])
     assert lab.run_and_compare(1) == 8
     assert seen_outside(mark) == []
+
+
+def test_a_table_that_failed_and_does_not_fit_under_its_next_name_either_is_protected_there(
+    any_lab: Lab, mark: str
+) -> None:
+    lab = any_lab
+    make(lab, "people")
+    insert(lab, "people", mark, *range(9))
+    replicate(lab)
+    lab.run_and_compare(1)
+    lab.execute("ALTER TABLE people RENAME COLUMN mail TO post")
+    insert(lab, "people", mark, 10, 11)
+    with pytest.raises(CommandError, match="people has no column mail"):
+        lab.run()
+    lab.execute("ALTER TABLE people RENAME TO persons")
+    insert(lab, "persons", mark, 20, 21)
+    with pytest.raises(CommandError, match="persons has no column mail"):
+        lab.run()
+    assert protected(lab, "persons") == (["ssn"], ["mail"], "v >= 0")
+    services.resnapshot_table(table=lab.table("persons"), reason="somebody hopes that it helps")
+    with pytest.raises(CommandError, match="persons has no column mail"):
+        lab.run()
+    assert seen_outside(mark) == []
