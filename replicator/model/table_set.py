@@ -59,17 +59,13 @@ class TableSet:
         """The same for the reader of a log, which tells it of names that tables get (`carry`)."""
         return replace(self, excluded_columns=dict(self.excluded_columns))
 
-    def carry(self, old: TableId, new: TableId) -> bool:
+    def carry(self, old: TableId, new: TableId) -> None:
         """Columns that are left out of a table called `old` are left out under its name `new`, besides those of that
         name, and stay so for whatever has its old name then (invariant 12).  Only of a set that is `followed`.
-
-        True where there were fewer of them under the old name.
         """
-        before, known = self.columns_left_out(old), self.excluded_columns
-        if before - self.columns_left_out(new):
-            assert isinstance(known, dict)
-            known[new] = before | self.columns_left_out(new)
-        return self.columns_left_out(new) != before
+        if moved := self.columns_left_out(old):
+            assert isinstance(self.excluded_columns, dict)
+            self.excluded_columns[new] = moved | self.columns_left_out(new)
 
 
 @dataclass(frozen=True)

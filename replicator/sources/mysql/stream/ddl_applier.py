@@ -275,6 +275,11 @@ class DdlEffects:
             return
         self._rename_across(pairs)
 
+    def _taken(self, schema: TableSchema, name: TableId) -> TableSchema:
+        """Less what is left out of a table of this name."""
+        left_out = columns_left_out(self._tables, name)
+        return schema.without([column for column in schema.names if lowered(column) in left_out])
+
     def _move(self, old: TableId, new: TableId, *, passing: bool = False) -> None:
         """`passing`: the same statement renames it further."""
         schemas = self._assembly.schemas
@@ -284,8 +289,7 @@ class DdlEffects:
             return
         self._tables.carry(old, new)
         self._registry.revive(new)
-        left_out = columns_left_out(self._tables, new)
-        kept = schema.without([name for name in schema.names if lowered(name) in left_out])
+        kept = self._taken(schema, new)
         self._known[new] = replace(kept, table=new)
         if old in schemas.empty:
             schemas.empty.discard(old)
@@ -341,8 +345,7 @@ class DdlEffects:
         schema = present.schema if present else replace(moved, table=table) if moved else self._known.get(table)
         if schema is None:
             return  # gone again; should rows of it come, its TABLE_MAP asks for the reload
-        left_out = columns_left_out(self._tables, table)
-        self._known[table] = schema = schema.without([name for name in schema.names if lowered(name) in left_out])
+        self._known[table] = schema = self._taken(schema, table)
         self._emit(Ddl.ALTER_TABLE if existed else Ddl.CREATE_TABLE, table, schema, reload=True)
 
 

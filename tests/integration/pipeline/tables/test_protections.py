@@ -69,12 +69,17 @@ def make(lab: Lab, *tables: str) -> None:
         lab.execute(*(f"ALTER TABLE {table} REPLICA IDENTITY FULL" for table in tables))
 
 
-def test_a_renamed_table_keeps_its_masks_its_row_filter_and_what_is_left_out(any_lab: Lab, mark: str) -> None:
-    lab = any_lab
+def follow(lab: Lab, mark: str) -> None:
+    """A table `people` with nine rows, and a copy of it."""
     make(lab, "people")
     insert(lab, "people", mark, *range(9))
     replicate(lab)
     lab.run_and_compare(1)
+
+
+def test_a_renamed_table_keeps_its_masks_its_row_filter_and_what_is_left_out(any_lab: Lab, mark: str) -> None:
+    lab = any_lab
+    follow(lab, mark)
     lab.execute("ALTER TABLE people RENAME TO persons")
     insert(lab, "persons", mark, 10, 11, 12)
     assert lab.run_and_compare(1) == 8
@@ -127,10 +132,7 @@ def test_protections_go_to_a_name_that_has_a_line_of_its_own_without_any(any_lab
 @pytest.mark.parametrize("seen", [False, True], ids=["in one run", "in an earlier run"])
 def test_a_table_that_failed_is_protected_under_its_next_name(any_lab: Lab, mark: str, *, seen: bool) -> None:
     lab = any_lab
-    make(lab, "people")
-    insert(lab, "people", mark, *range(9))
-    replicate(lab)
-    lab.run_and_compare(1)
+    follow(lab, mark)
     lab.execute("ALTER TABLE people RENAME COLUMN mail TO post")
     insert(lab, "people", mark, 10, 11)
     if seen:
@@ -168,10 +170,7 @@ def test_a_table_renamed_before_a_restart_from_scratch_is_known_where_the_source
     postgres_lab: PostgresLab, mark: str
 ) -> None:
     lab = postgres_lab
-    make(lab, "people")
-    insert(lab, "people", mark, *range(9))
-    replicate(lab)
-    lab.run_and_compare(1)
+    follow(lab, mark)
     services.stop_replicator(replicator=lab.replicator)
     lab.execute("ALTER TABLE people RENAME TO persons")
     insert(lab, "persons", mark, 10, 11, 12)
@@ -207,10 +206,7 @@ def test_what_either_name_protects_holds_for_the_renamed_table(any_lab: Lab, mar
 
 def test_a_column_left_out_that_is_renamed_stops_its_table(any_lab: Lab, mark: str) -> None:
     lab = any_lab
-    make(lab, "people")
-    insert(lab, "people", mark, *range(9))
-    replicate(lab)
-    lab.run_and_compare(1)
+    follow(lab, mark)
     lab.execute("ALTER TABLE people RENAME COLUMN ssn TO number")
     insert(lab, "people", mark, 10, 11)
     with pytest.raises(CommandError, match="people has no column ssn, which is excluded"):
@@ -231,10 +227,7 @@ def test_a_table_that_failed_and_does_not_fit_under_its_next_name_either_is_prot
     any_lab: Lab, mark: str
 ) -> None:
     lab = any_lab
-    make(lab, "people")
-    insert(lab, "people", mark, *range(9))
-    replicate(lab)
-    lab.run_and_compare(1)
+    follow(lab, mark)
     lab.execute("ALTER TABLE people RENAME COLUMN mail TO post")
     insert(lab, "people", mark, 10, 11)
     with pytest.raises(CommandError, match="people has no column mail"):
