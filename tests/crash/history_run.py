@@ -378,16 +378,12 @@ class Trial:
     def _read_refused_tables_again(self) -> bool:
         """As an operator does with tables that an error of the source has stopped, whose labels early MySQL 8.0 leaves
         open where the catalog has moved on, or whose replica identity was seen changed before that of their
-        partitions; with no other.  After a start from scratch a table that was named and is gone keeps its copy, and
-        its name in the target, until somebody takes it out.
+        partitions; with no other.
 
         True where there were any.
         """
         found = False
-        there = self.source.tables(self.name) if self._strikes.anew else set()
         for table in patiently(lambda: list(selectors.tables_of(self._find()))):
-            if self._strikes.anew and table.error_code == "table_disappeared" and table.name not in there:
-                services.remove_table(replicator=self._find(), table=table.table_id)  # as its remedy says
             cured = any(text in table.error_message for text in (TEXT, HALF_IDENTIFIED))
             if table.state == "failed" and (cured or table.error_code == UnsupportedCharset.code):
                 self.result.errors[f"stopped: {table.error_code}"] += 1

@@ -14,7 +14,7 @@ from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, Sum, When
 from django.db.models.functions import Greatest
 
 from replicator.engine.apply.table_applier import BEHIND
-from replicator.errors import StateError, TidemarkError
+from replicator.errors import StateError, TableDisappeared, TidemarkError
 from replicator.faults import reach
 from replicator.model.identifiers import TableId
 from replicator.model.mode import Mode
@@ -45,9 +45,11 @@ ENOUGH, GATHER, STILL = 100_000, timedelta(seconds=10), timedelta(seconds=1.5)
 ONCE: Mapping[str, Any] = {"update_conflicts": True, "unique_fields": ["table"], "update_fields": ["since"]}
 STRUCTURE = """
 SELECT count(*), coalesce(sum(hashtextextended(
-    jsonb_build_array(id, database, name, target_namespace, target_name, target_part, load)::text, 0)), 0)
+    jsonb_build_array(id, database, name, target_namespace, target_name, target_part, load,
+                      state = %s AND error_code = %s)::text, 0)), 0)
 FROM replicators_replicatortable WHERE replicator_id = %s
 """
+GONE = (TableState.FAILED.value, TableDisappeared.code)
 LOADS = (TableState.LOADING, TableState.RELOADING)
 LIVE = (TableState.LOADING.value, TableState.RELOADING.value, TableState.STREAMING.value, TableState.DROPPED.value)
 
@@ -420,7 +422,7 @@ def _structure(replicator_id: int) -> tuple[int, int]:
     others know of already.
     """
     with connection.cursor() as cursor:
-        cursor.execute(STRUCTURE, [replicator_id])
+        cursor.execute(STRUCTURE, [*GONE, replicator_id])
         tables, digest = cursor.fetchone()
     return tables, int(digest)
 
@@ -428,9 +430,11 @@ def _structure(replicator_id: int) -> tuple[int, int]:
 def _generations(replicator_id: int) -> dict[str, int]:
     """The loads of all tables, each with its table: the one wanted, and the one that the target was last seen to
     have.
+
+    Without tables that failed as the source has them no more: their copies give way to who has their names now.
     """
-    rows = ReplicatorTable.objects.filter(replicator_id=replicator_id).values_list("pk", "made_load", "load")
-    return {load: pk for pk, *loads in rows for load in loads if load}
+    rows = ReplicatorTable.objects.filter(replicator_id=replicator_id).exclude(state=GONE[0], error_code=GONE[1])
+    return {load: pk for pk, *loads in rows.values_list("pk", "made_load", "load") for load in loads if load}
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,10 +8,13 @@ import pytest
 from django.core.management.base import CommandError
 from django.utils import timezone
 
+from replicator.errors import TableDisappeared
+from replicator.model.row_filter import parse_filter
+from replicator.state.tables import TableState
 from tests.integration.pipeline.lab import Lab, insert
 from tests.integration.regressions_of_other_tools.test_log import capture_until_killed
 from webapp.replicators import services
-from webapp.replicators.selection.entries import drop_unselected
+from webapp.replicators.selection.entries import SelectionEntry, drop_unselected
 from webapp.worker.run import wiring
 from webapp.worker.store.table_discovery import discover
 
@@ -302,4 +305,30 @@ def test_a_dropped_tables_copy_goes_though_its_name_was_taken_before_the_copy_ha
     capture_until_killed(lab, "capture.journal.after=kill", process_environment)
     assert sorted(name for name in lab.states() if "~" not in name) == ["a", "z"]
     drop_unselected(lab.replicator)  # as the next plan does
+    assert lab.run_and_compare(2) == 4
+
+
+def test_a_copys_name_is_free_where_its_table_is_gone_after_a_restart_from_scratch(
+    lab: Lab, process_environment: dict[str, str]
+) -> None:
+    """Who got the name in the source waited for ever for the one that was gone, whose rename had not reached the
+    target.
+    """
+    lab.execute("CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1), (2)")
+    selection = [SelectionEntry(lab.database), SelectionEntry(lab.database, "a", row_filter=parse_filter("id > 0"))]
+    services.create_replicator(name=lab.name, connection=lab.connection(), selection=selection, start=True)
+    assert lab.run_and_compare(1) == 2
+    lab.execute("RENAME TABLE a TO b")
+    capture_until_killed(lab, "capture.journal.after=kill", process_environment)
+    assert [*lab.states()] == ["b"]
+    lab.execute("DROP TABLE b", "CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (3), (4), (5)")
+    services.start_anew(replicator=lab.replicator)
+    gone = {"state": TableState.FAILED.value, "error_code": TableDisappeared.code}
+    lab.replicator.tables.filter(name="b").update(**gone)  # its snapshot looks before its copy is renamed
+    with pytest.raises(CommandError):  # a table that was named is missed
+        lab.run()
+    assert lab.states() == {"a": "streaming", "b": "failed"}
+    assert {one.pair.name: one.target_rows for one in lab.compare() if one.equal} == {"a": 3}
+    lab.execute("CREATE TABLE b (id INT PRIMARY KEY)", "INSERT INTO b VALUES (6)")
+    services.retry_table(table=lab.table("b"))
     assert lab.run_and_compare(2) == 4
