@@ -115,6 +115,7 @@ docs: env
 lint: env docs
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/djangofmt --check --quiet templates
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(PY) -m webapp.embedded exec -- $(PY) manage.py makemigrations --check --dry-run
@@ -122,6 +123,7 @@ lint: env docs
 format: env
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
+	$(VENV)/bin/djangofmt templates
 
 clean:
 	rm -rf $(VENV) var staticfiles .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

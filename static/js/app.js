@@ -13,7 +13,10 @@ const THEMES = ["system", "light", "dark"];
 /* The server shows times in it from the next answer on. */
 function tellZone() {
   const zone = encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC");
-  if (!document.cookie.split("; ").includes(`zone=${zone}`)) document.cookie = `zone=${zone}; path=/; max-age=${60 * 60 * 24 * 365}; samesite=lax`;
+  const year = 60 * 60 * 24 * 365;
+  if (!document.cookie.split("; ").includes(`zone=${zone}`)) {
+    document.cookie = `zone=${zone}; path=/; max-age=${year}; samesite=lax`;
+  }
 }
 
 function setTheme(theme) {

@@ -1,4 +1,5 @@
-/* Reading server-rendered charts: pointer or arrow keys move a cursor through all charts of a group, the legends say the values there.
+/* Reading server-rendered charts: pointer or arrow keys move a cursor through all charts of a group, the legends say
+the values there.
 
 The same numbers stand in each chart's table.  A live update draws the charts anew; the cursor stays at its time. */
 

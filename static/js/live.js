@@ -1,7 +1,8 @@
 /* Live fragments: htmx polls elements marked [data-live]; this keeps them calm.
 
-No polling while the tab is hidden; a filter is not undone by a poll that was sent before it was shown; a banner while the server does not answer; open menus, dialogs, details and
-the field being typed in survive a morph; the log's tail stays at the end unless the reader scrolled up. */
+No polling while the tab is hidden; a filter is not undone by a poll that was sent before it was shown; a banner while
+the server does not answer; open menus, dialogs, details and the field being typed in survive a morph; the log's tail
+stays at the end unless the reader scrolled up. */
 import { announce, toast } from "./toasts.js";
 
 const KEPT_OPEN = new Set(["DETAILS", "DIALOG"]);
@@ -15,7 +16,8 @@ function keepReaderState() {
   if (!window.Idiomorph) return;
   const callbacks = window.Idiomorph.defaults.callbacks;
   callbacks.beforeAttributeUpdated = (name, node) =>
-    !(name === "open" && KEPT_OPEN.has(node.nodeName)) && !(node.matches?.(".menu-panel[popover]") && OF_POPOVERS.has(name));
+    !(name === "open" && KEPT_OPEN.has(node.nodeName)) &&
+    !(node.matches?.(".menu-panel[popover]") && OF_POPOVERS.has(name));
   // What the reader unfolded and htmx loaded into it stays, although the server sends it folded and empty.
   callbacks.beforeNodeMorphed = (node) => !(node.nodeType === 1 && node.matches("[data-kept][open]"));
 }

@@ -1,4 +1,5 @@
-/* Menus: <details class="menu"> with a .menu-panel, which opens above everything: a table that scrolls does not cut it off. */
+/* Menus: <details class="menu"> with a .menu-panel, which opens above everything: a table that scrolls does not cut it
+off. */
 
 const GAP = 6;
 const MARGIN = 8;

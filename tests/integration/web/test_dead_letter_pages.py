@@ -9,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from tests.browser.factories import Installation
+from tests.pages import page_text
 from webapp.console.presenters.fleet import fleet
 from webapp.monitoring.dead_letters.selectors import dump
 from webapp.monitoring.models import DeadLetterRow
@@ -38,7 +39,7 @@ def test_bytes_are_shown_as_people_read_them() -> None:
 
 def test_the_page_shows_place_reason_and_bytes(browser: Client, busy: Replicator, reviews: ReplicatorTable) -> None:
     page = reverse("monitoring:dead_letters", args=[busy.pk])
-    text = browser.get(page).content.decode()
+    text = page_text(browser.get(page))
     for said in ("binlog.000214:88120077", "0-1-99120000", "contains text that is not valid Unicode", "00 11 22 00 00"):
         assert said in text
     assert "92,057 bytes, of which 2,057 are stored" in text

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from replicator.errors import SourceBusy
 from tests.browser.factories import Installation, make_replicator, make_table
+from tests.pages import page_text
 from webapp.monitoring.models import Failure, LogLine, Stage
 from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.worker.failure.failures import stage_waits
@@ -72,7 +73,7 @@ def test_what_waits_for_others_is_not_told_as_stopped(browser: Client, one: Repl
     replicator = one
     stage_waits(replicator.pk, Stage.CAPTURE, SourceBusy("A new slot waits for pid 7.", remedy="End it."))
     stage_waits(replicator.pk, Stage.CAPTURE, SourceBusy("A new slot waits for pid 8.", remedy="End it."))
-    page = browser.get(reverse("monitoring:failures", args=[replicator.pk]), **HTMX).content.decode()
+    page = page_text(browser.get(reverse("monitoring:failures", args=[replicator.pk]), **HTMX))
     assert "waits for pid 8" in page
     assert "waits for pid 7" not in page
     assert "resumes automatically when the blocking transaction ends" in page
@@ -120,7 +121,7 @@ def test_what_the_pages_cost_does_not_grow(
         Failure(replicator=one, table=table, stage="apply", code=code, message="m") for table in tables for code in "xy"
     )
     with django_assert_max_num_queries(6):
-        page = browser.get(reverse("monitoring:failures", args=[one.pk]), **HTMX).content.decode()
+        page = page_text(browser.get(reverse("monitoring:failures", args=[one.pk]), **HTMX))
     assert ("at least <b>200</b>" in page) is (number == 300)
     with django_assert_max_num_queries(5):
         assert browser.get(reverse("monitoring:all_failures"), **HTMX).status_code == 200
@@ -136,7 +137,7 @@ def test_a_failure_says_where_what_and_when_next(
         last_sequence=1300, offset_after="binlog.000214:100", offset_until="binlog.000214:900",
         next_retry_at=timezone.now() + timedelta(seconds=50),
     )  # fmt: skip
-    page = browser.get(reverse("monitoring:failures", args=[one.pk]), **HTMX).content.decode()
+    page = page_text(browser.get(reverse("monitoring:failures", args=[one.pk]), **HTMX))
     for text in (
         "&lt;b&gt;1e400&lt;/b&gt; does not fit", "Widen it.", "attempt 7", "next retry",
         "binlog.000214:100 to binlog.000214:900",

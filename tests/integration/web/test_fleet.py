@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.browser.factories import Installation, fail_table, make_replicator, make_table
+from tests.pages import page_text
 from webapp.alerts.models import Alert
 from webapp.console.presenters.fleet import fleet
 from webapp.monitoring.models import Failure
@@ -140,7 +141,7 @@ def test_it_costs_the_same_whatever_the_number_of_replicators(
 def test_one_is_one_row_and_not_rows(browser: Client, made: Installation) -> None:
     one = make_replicator(made.connection, "small", next_sequence=1)
     make_table(one, "t", rows_inserted=1, rows_updated=0, rows_deleted=0, rows_read=0)
-    page = browser.get(reverse("replicators:overview", args=[one.pk]), **HTMX).content.decode()
+    page = page_text(browser.get(reverse("replicators:overview", args=[one.pk]), **HTMX))
     assert "1 row<" in page
     assert "0 rows<" in page
     assert "1 change in all" in page

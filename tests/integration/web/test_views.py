@@ -16,6 +16,7 @@ from django.utils import timezone
 from replicator.sources.registry import KINDS
 from tests.browser.factories import Installation, make_replicator, make_table, make_user
 from tests.browser.fake_source import FakeSource
+from tests.pages import page_text
 from webapp.accounts import services as accounts
 from webapp.connections.models import Connection
 from webapp.monitoring.models import LogLine
@@ -89,11 +90,11 @@ def test_charts_fill_only_the_tables_that_are_open_and_say_what_cannot_be_shown(
     def shown(query: dict[str, Any]) -> str:
         response = browser.get(address, query)
         assert response.status_code == 200
-        return response.content.decode()
+        return page_text(response)
 
-    assert "<tr><td>" not in shown({"range": "6h"})
+    assert "<tr> <td>" not in shown({"range": "6h"})
     opened = shown({"range": "6h", "open": ["lag", "throughput"], "table": table.pk})
-    assert opened.count("</details>") > opened.count("<tbody><tr><td>") == 2
+    assert opened.count("</details>") > opened.count("<tbody> <tr> <td>") == 2
     assert "Source log retained" not in opened  # that is no table's
     assert "Unknown range 2h. Choose one of 1h, 6h, 24h, 7d, 30d" in shown({"range": "2h"})
     for strange in ({"table": "9" * 30}, {"table": "x"}, {"from": "2026-01-01T00:00", "to": "?"}, {"at": "x"}):
@@ -282,7 +283,7 @@ def test_a_log_that_fills_the_source_is_shown_with_what_to_do(browser: Client, m
     row.update(
         log_held_bytes=9 * 2**30, log_held_most=10 * 2**30, log_held_status="reserved", log_held_at=timezone.now()
     )
-    calm = browser.get(page).content.decode()
+    calm = page_text(browser.get(page))
     assert "9.0 GiB of at most 10.0 GiB · reserved" in calm
     assert "log-kept-warning" not in calm
     row.update(log_concern="large")
@@ -321,7 +322,7 @@ def test_times_are_in_the_browsers_zone_and_in_utc_under_the_pointer(browser: Cl
 
     def shown(zone: str) -> str:
         browser.cookies["zone"] = zone
-        return browser.get(page, {"text": "at noon"}).content.decode()
+        return page_text(browser.get(page, {"text": "at noon"}))
 
     assert "07-01 12:00:00.000" in shown("")
     berlin = shown("Europe%2FBerlin")

@@ -1,0 +1,10 @@
+"""Pages as a browser shows their text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def page_text(response: Any) -> str:
+    """HTML with one space for each run of white space: how a template breaks its lines is nobody's matter."""
+    return " ".join(str(response.content.decode()).split())
