@@ -1,3 +1,3 @@
-"""What the engine's facts mean to people and to other programs: how late changes were, what was promised, where a field
-came from.
+"""What the engine's facts mean to people and to other programs: how late changes were, whether objectives were met,
+where a field came from.
 """

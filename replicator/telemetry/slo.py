@@ -1,4 +1,4 @@
-"""Service level objectives: what was promised, how it was kept, how much of the error budget is left, how fast it
+"""Service level objectives: the objective, how it was met, how much of the error budget is left, how fast it
 burns.
 
 The words and the pairs of windows are those of Google's "Site Reliability Workbook", chapter 5 (alerting on SLOs,

@@ -16,7 +16,7 @@ from tests.property.budget import examples, seed
 pytestmark = pytest.mark.django_db
 DATABASES = ("shop", "crm", "a b")
 NAMES = ("orders", "notes", "t.dot", "ünï😀", "quote'\"\\", "${HOME}", "x y")
-HOMES = (
+TARGETS = (
     ("lake", "orders"),
     ("lake", "o.k"),
     ("a.b", "c"),
@@ -60,7 +60,7 @@ def _live(rng: random.Random) -> None:
                 ensure_table(replicator, TableId(line.database, name))
     for table in ReplicatorTable.objects.all():
         if rng.random() < 0.4:
-            namespace, name = rng.choice(HOMES)
+            namespace, name = rng.choice(TARGETS)
             try:
                 rename_target(table=table, namespace=namespace, name=name)
             except ConfigurationError as error:

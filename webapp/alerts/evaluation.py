@@ -84,7 +84,7 @@ def make_rules(replicators: Sequence[Replicator]) -> None:
 
 def _facts(replicators: Sequence[Replicator], now: datetime) -> dict[int, Facts]:
     measured = keep_standings(replicators, now)
-    promised = [table for _, table in measured if table is not None]
+    with_own = [table for _, table in measured if table is not None]
     failed: dict[int, list[str]] = {}
     dead_letters: dict[int, dict[str, int]] = {}
     names: dict[int, str] = {}
@@ -96,8 +96,8 @@ def _facts(replicators: Sequence[Replicator], now: datetime) -> dict[int, Facts]
             failed.setdefault(row.replicator_id, []).append(str(row))
         if row.dead_letters:
             dead_letters.setdefault(row.replicator_id, {})[str(row)] = row.dead_letters
-    if promised:
-        names = {row.pk: str(row) for row in ReplicatorTable.objects.filter(pk__in=promised).only("database", "name")}
+    if with_own:
+        names = {row.pk: str(row) for row in ReplicatorTable.objects.filter(pk__in=with_own).only("database", "name")}
     figures: dict[int, dict[str, Figures]] = {one.pk: {} for one in replicators}
     for (replicator, table), one in measured.items():
         figures[replicator][names.get(table, "") if table else ""] = one

@@ -139,7 +139,7 @@ class LagRow(models.Model):
     table is empty for all tables of the replicator together, those removed since included.  Every span is kept by
     itself, so that none has to be made of another before it can be asked; how long each is kept,
     `webapp.monitoring.slo.lag_histograms` says.
-    unmeasured: events that waited for the table's first load, when nothing was promised of it.
+    unmeasured: events that waited for the table's first load, when it had no objective.
     """
 
     replicator = models.ForeignKey(Replicator, on_delete=models.CASCADE, related_name="lags")

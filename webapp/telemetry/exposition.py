@@ -125,18 +125,18 @@ def _lags(
         if (lag := lags[table.pk]) is not None:
             worst[table.replicator_id] = max(worst.get(table.replicator_id, 0), lag)
     whole = _gauge("replicator_lag_seconds", "The worst lag of its streaming tables", "replicator")
-    promised = _gauge("slo_seconds", "SLO: time from commit to queryable", "replicator")
+    objective = _gauge("slo_seconds", "SLO: time from commit to queryable", "replicator")
     for pk, one in replicators.items():
         if pk in worst:
             whole.add_metric([one.name], worst[pk] / 1000)
-        promised.add_metric([one.name], one.parsed_options.slo_minutes * 60)
-    yield from (whole, promised)
+        objective.add_metric([one.name], one.parsed_options.slo_minutes * 60)
+    yield from (whole, objective)
 
 
 def _objectives(replicators: Mapping[int, Replicator], tables: list[ReplicatorTable]) -> Iterator[Metric]:
     """As last looked at; `table` is empty for a replicator's own objective."""
     whose = ("replicator", "table")
-    promised = _gauge("slo_percent", "SLO: share of the changes", *whose)
+    objective = _gauge("slo_percent", "SLO: share of the changes", *whose)
     kept = _gauge(
         "slo_in_time_percent", "Changes in time, by window; waiting changes that are late count", *whose, "window"
     )
@@ -147,7 +147,7 @@ def _objectives(replicators: Mapping[int, Replicator], tables: list[ReplicatorTa
     names = {table.pk: str(table) for table in tables}
     for (replicator, table), figures in standings(replicators).items():
         labels = [replicators[replicator].name, names.get(table, "") if table else ""]
-        promised.add_metric(labels, figures.objective.percent)
+        objective.add_metric(labels, figures.objective.percent)
         for window, tally in figures.windows.items():
             if tally.percent is not None:
                 kept.add_metric([*labels, window], tally.percent)
@@ -155,7 +155,7 @@ def _objectives(replicators: Mapping[int, Replicator], tables: list[ReplicatorTa
             burn.add_metric([*labels, window], figures.burn(window))
         if figures.budget_left is not None:
             left.add_metric(labels, figures.budget_left)
-    yield from (promised, kept, burn, left)
+    yield from (objective, kept, burn, left)
 
 
 class StagedTotals(NamedTuple):

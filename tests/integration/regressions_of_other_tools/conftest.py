@@ -1,4 +1,4 @@
-"""What the scars stand on: the pipeline's lab, and chunks of a handful of rows."""
+"""What the regressions stand on: the pipeline's lab, and chunks of a handful of rows."""
 
 from __future__ import annotations
 

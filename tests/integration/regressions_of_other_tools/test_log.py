@@ -182,11 +182,11 @@ def summer_time(lab: Lab) -> Iterator[Lab]:
     lab.execute(
         "SET SESSION sql_log_bin = 0",
         f"INSERT INTO mysql.time_zone VALUES ({zone}, 'N')",
-        f"INSERT INTO mysql.time_zone_name VALUES ('Scars/{lab.name}', {zone})",
+        f"INSERT INTO mysql.time_zone_name VALUES ('Regressions/{lab.name}', {zone})",
         f"INSERT INTO mysql.time_zone_transition_type VALUES ({zone}, 0, 3600, 0, 'W'), ({zone}, 1, 7200, 1, 'S')",
         f"INSERT INTO mysql.time_zone_transition VALUES {edges}",
         "SET SESSION sql_log_bin = 1",
-        f"SET GLOBAL time_zone = 'Scars/{lab.name}'",
+        f"SET GLOBAL time_zone = 'Regressions/{lab.name}'",
     )
     yield lab
     tables = ("time_zone", "time_zone_transition_type", "time_zone_transition", "time_zone_name")
@@ -208,7 +208,7 @@ def target_rows(lab: Lab, table: str) -> list[dict[str, Any]]:
 
 def write_times(lab: Lab, first: int) -> None:
     """All instants, written from sessions in five zones, and what their clocks show as DATETIME."""
-    for place, zone in enumerate(("+00:00", "+05:30", "-11:00", "+13:00", f"Scars/{lab.name}")):
+    for place, zone in enumerate(("+00:00", "+05:30", "-11:00", "+13:00", f"Regressions/{lab.name}")):
         with lab.transaction() as cursor:
             cursor.execute("SET SESSION time_zone = %s, sql_mode = ''", (zone,))
             for n, instant in enumerate(INSTANTS):

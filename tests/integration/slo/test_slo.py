@@ -38,7 +38,7 @@ def make(name: str, **fields: Any) -> Replicator:
 
 
 def month_of(table: ReplicatorTable, seed: int, batches: int = 160) -> list[RawEvent]:
-    """Batches over 30 days, most of them lately, with lags on, just below and just above what is promised."""
+    """Batches over 30 days, most of them lately, with lags on, just below and just above the objective."""
     dice = random.Random(seed)
     events = []
     for _ in range(batches):
@@ -62,10 +62,10 @@ def write(events: list[RawEvent]) -> None:
         add(own[0].table, {own[0].queryable_at: lags})
 
 
-def direct(events: list[RawEvent], window: str, promised: dict[int, Objective]) -> tuple[int, int]:
+def direct(events: list[RawEvent], window: str, objectives_of: dict[int, Objective]) -> tuple[int, int]:
     """Over raw events, one by one."""
     inside = [event for event in events if event.queryable_at >= window_start(window, NOW)]
-    good = [e for e in inside if e.lag <= timedelta(seconds=promised.get(e.table.pk, WHOLE).seconds)]
+    good = [e for e in inside if e.lag <= timedelta(seconds=objectives_of.get(e.table.pk, WHOLE).seconds)]
     return len(good), len(inside)
 
 
@@ -85,16 +85,16 @@ def test_every_figure_is_what_a_count_over_the_raw_events_gives(django_assert_nu
         (one.pk, own.pk): (months[own], {own.pk: OWN}, OWN),
         (other.pk, None): (months[alone], {}, WHOLE),
     }
-    for key, (events, promised, objective) in expected.items():
+    for key, (events, objectives_of, objective) in expected.items():
         figures = found[key]
         assert figures.objective == objective
         for window in WINDOWS:
-            good, total = direct(events, window, promised)
+            good, total = direct(events, window, objectives_of)
             assert total > 0
             assert (figures.tally(window).good, figures.tally(window).total) == (good, total), (key, window)
             assert figures.tally(window).percent == 100 * good / total
             assert figures.burn(window) == pytest.approx((total - good) / total / (1 - objective.percent / 100))
-        good, total = direct(events, "30d", promised)
+        good, total = direct(events, "30d", objectives_of)
         allowed = total * (1 - objective.percent / 100)
         assert figures.budget_left == pytest.approx(100 * (allowed - (total - good)) / allowed)
         burns = {w: figures.burn(w) for w in ("5m", "30m", "1h", "6h")}
@@ -163,7 +163,7 @@ def test_what_waits_for_too_long_counts_as_late_before_it_is_applied() -> None:
     wait(table, 2000, 10, 400, 1)  # its oldest surely is
     wait(table, 3000, 10, 300, 2)  # none
     wait(strict, 1000, 10, 40, 31)  # late by its own objective
-    wait(make_table(one, "loading", "loading"), 1000, 10, 4000, 4000)  # nothing is promised yet
+    wait(make_table(one, "loading", "loading"), 1000, 10, 4000, 4000)  # no objective yet
     wait(make_table(one, "failed", "failed"), 1000, 10, 4000, 4000)  # no longer followed
     wait(table, 4000, 10, 5000, 5000, applied_at=NOW)
     wait(table, 5000, 10, 5000, 5000, kind="chunk")

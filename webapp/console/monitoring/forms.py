@@ -1,4 +1,4 @@
-"""Forms of what is promised."""
+"""Forms of objectives."""
 
 from __future__ import annotations
 

@@ -39,9 +39,7 @@ SHOWS: Mapping[str, str] = {
     OFF: "Paused or stopped",
 }
 MAX_REASON = 120
-PATIENCE = timedelta(
-    minutes=2
-)  # with what is tried again by itself, and may need somebody all the same: a source that is down
+PATIENCE = timedelta(minutes=2)  # with what is retried, and may need action all the same: a source that is down
 PER_PAGE = 50
 
 
@@ -146,7 +144,7 @@ class Fleet:
 
     @property
     def people(self) -> int:
-        """How many need somebody."""
+        """How many need action."""
         return self._counted(PERSON)
 
     def _counted(self, show: str) -> int:

@@ -236,9 +236,9 @@ def measure_tables(
     Without `now`, what has arrived is counted once in `COUNTED_SECONDS` for all who ask.
     """
     own = TableObjective.objects.filter(table__in=tables, percent__isnull=False)
-    promised = {table: objective for _, table, objective in _own_objectives(own)}
+    own_of = {table: objective for _, table, objective in _own_objectives(own)}
     whole = objective_of(replicator)
-    objectives: dict[Key, Objective] = {(replicator.pk, table): promised.get(table, whole) for table in tables}
+    objectives: dict[Key, Objective] = {(replicator.pk, table): own_of.get(table, whole) for table in tables}
     objectives[replicator.pk, None] = whole
     if now is None:
         said = hashlib.sha256(repr((replicator.uid, window, objectives)).encode()).hexdigest()
@@ -251,7 +251,7 @@ def measure_tables(
     for table in tables:
         key = (replicator.pk, table)
         late = waiting.get(key, StagedBacklog()).late
-        found[table] = Attained(objectives[key], counted[key][window] + Tally(0, late), table in promised)
+        found[table] = Attained(objectives[key], counted[key][window] + Tally(0, late), table in own_of)
     return found
 
 

@@ -16,7 +16,7 @@ PASSING = frozenset({"at", "whole_up_to"})  # are other ones every time
 
 
 def keep_standings(replicators: Sequence[Replicator], now: datetime | None = None) -> dict[Key, Figures]:
-    """Measure and store, for pages that show many; two queries more, and one where something is promised no longer.
+    """Measure and store, for pages that show many; two queries more, and one where an objective was removed.
 
     Where nothing happens little is written: what tells the same as before is written again every `REFRESH`.
     """
@@ -32,7 +32,7 @@ def keep_standings(replicators: Sequence[Replicator], now: datetime | None = Non
     Standing.objects.bulk_create(
         rows, update_conflicts=True, unique_fields=["replicator", "table"], update_fields=["figures", "at"]
     )
-    if gone := [table for key in known if key not in found and (table := key[1]) is not None]:  # promised no longer
+    if gone := [table for key in known if key not in found and (table := key[1]) is not None]:  # removed
         Standing.objects.filter(table__in=gone).delete()
     return found
 

@@ -27,7 +27,7 @@ def count_late(
 ) -> None:
     """In the transaction of the mark; `times` of segments as far as they are known, the others' are read now."""
     late = lag_histograms.Lags()
-    if table.table_state is TableState.LOADING:  # nothing is promised of it yet: what waited is only counted
+    if table.table_state is TableState.LOADING:  # it has no objective yet: what waited is only counted
         late.unmeasured = covered.changes
     else:
         since = objective.since if (objective := getattr(table, "objective", None)) is not None else None

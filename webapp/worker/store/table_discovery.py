@@ -119,19 +119,19 @@ def _make_rows(replicator: Replicator, found: Mapping[TableId, TableInfo | None]
     """
     rows = ReplicatorTable.objects.filter(replicator=replicator)
     there = {TableId(*name) for name in rows.values_list("database", "name")}
-    homes = {table: TargetName(*target_of(replicator, table)) for table in sorted(found) if table not in there}
-    spaces = {home[0] for home in homes.values()}
+    places = {table: TargetName(*target_of(replicator, table)) for table in sorted(found) if table not in there}
+    spaces = {place[0] for place in places.values()}
     near = ReplicatorTable.objects.filter(Q(target_namespace__in=spaces) | Q(own_namespace__in=spaces))
     shared = {TargetName(*place) for place in rows.exclude(target_part="").values_list(*PLACES[:2], "target_part")}
     near = near.exclude(~Q(target_part=""), replicator=replicator)
     taken = {place for both in near.values_list(*PLACES) for place in (both[:2], both[2:])}
-    often, columns = Counter(homes.values()), defaultdict[tuple[str, ...], set[str]](set)
-    for one in (*homes.values(), *shared):
+    often, columns = Counter(places.values()), defaultdict[tuple[str, ...], set[str]](set)
+    for one in (*places.values(), *shared):
         columns[one[:2]].add(one.column)  # tables that share one agree about it
     free = {
-        table: home
-        for table, home in homes.items()
-        if home[:2] not in taken and home not in shared and often[home] == len(columns[home[:2]]) == 1
+        table: place
+        for table, place in places.items()
+        if place[:2] not in taken and place not in shared and often[place] == len(columns[place[:2]]) == 1
     }
     modes = modes_of(replicator)
     fresh = [

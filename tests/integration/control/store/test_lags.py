@@ -194,7 +194,7 @@ def test_snapshot_rows_have_no_lag(streaming: Captured, lease: Lease, staging: S
 
 
 def test_what_waited_for_the_first_load_is_not_measured(captured: Captured, staging: Storage) -> None:
-    """Nothing was promised of the table before it was there."""
+    """The table had no objective before it was there."""
     lease = OrmLeaseStore().acquire(f"merge:{captured.replicator.pk}", "test")
     assert lease is not None
     captured.commit(next_sequence=0, schemas=(V1,))
