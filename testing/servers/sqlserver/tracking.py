@@ -64,14 +64,14 @@ def _set_table(session: Session, table: TableName, *, enabled: bool) -> None:
         raise Refusal(22105, f"Change tracking is not enabled on database '{connection.database}'.")
     if known:
         raise Refusal(4996, f"Change tracking is already enabled for table '{table.name}'.")
-    if not (keys := _keys(session, table)):
-        raise Refusal(
-            4997,
-            f"Cannot enable change tracking on table '{table.name}'. Change tracking requires a primary key on the"
-            " table. Create a primary key on the table before enabling change tracking.",
-        )
-    with locked(session, table):
-        for statement in _made(table, keys):
+    with locked(session, table) as held:
+        if not (keys := _keys(session, held)):
+            raise Refusal(
+                4997,
+                f"Cannot enable change tracking on table '{table.name}'. Change tracking requires a primary key on the"
+                " table. Create a primary key on the table before enabling change tracking.",
+            )
+        for statement in _made(held, keys):
             connection.execute(statement)
 
 

@@ -233,16 +233,9 @@ def test_an_instance_that_was_not_made_leaves_its_session_without_transaction(
     assert other.run("SELECT COUNT(*) FROM cdc.captured_columns") == [(2,)]
 
 
-@pytest.mark.parametrize("enable", [ENABLE, "ALTER TABLE t ENABLE CHANGE_TRACKING"])
-def test_a_table_whose_name_goes_to_another_while_it_is_waited_for_is_not_made_known_by_it(
-    database: Database, session: Callable[..., Database], enable: str
-) -> None:
-    """A name means the table that has it once it is locked."""
-    database.run("ALTER DATABASE CURRENT SET CHANGE_TRACKING = ON", "CREATE TABLE t (id int PRIMARY KEY)")
-    other = session()
-    other.run("BEGIN TRAN; DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, a int)")
-    refused: list[str] = []
-    waiting = threading.Thread(target=lambda: refused.append(database.refused(enable)))
+def commit_once_waited_for(database: Database, other: Database, run: Callable[[], object]) -> None:
+    """What `run` does in the database waits for the other session, which then commits."""
+    waiting = threading.Thread(target=run)
     waiting.start()
     with closing(psycopg2.connect(**database.server.postgres.address | {"dbname": database.name})) as watching:
         watching.autocommit = True
@@ -255,6 +248,30 @@ def test_a_table_whose_name_goes_to_another_while_it_is_waited_for_is_not_made_k
         until(waits)
     other.run("COMMIT")
     waiting.join()
+
+
+def test_a_table_that_is_altered_while_it_is_waited_for_is_captured_as_it_is_then(
+    database: Database, session: Callable[..., Database]
+) -> None:
+    """The change table had the column's former type, and the capture job ended at each scan."""
+    database.run("CREATE TABLE t (id int PRIMARY KEY, a decimal(9, 2))")
+    other = session()
+    other.run("BEGIN TRAN; ALTER TABLE t DROP COLUMN a; ALTER TABLE t ADD a varbinary(9)")
+    commit_once_waited_for(database, other, lambda: database.run(ENABLE))
+    database.run("INSERT INTO t VALUES (1, 0xFF)")
+    assert database.changes("dbo_t", "id, a", 1) == [(INSERTED, 1, b"\xff")]
+
+
+@pytest.mark.parametrize("enable", [ENABLE, "ALTER TABLE t ENABLE CHANGE_TRACKING"])
+def test_a_table_whose_name_goes_to_another_while_it_is_waited_for_is_not_made_known_by_it(
+    database: Database, session: Callable[..., Database], enable: str
+) -> None:
+    """A name means the table that has it once it is locked."""
+    database.run("ALTER DATABASE CURRENT SET CHANGE_TRACKING = ON", "CREATE TABLE t (id int PRIMARY KEY)")
+    other = session()
+    other.run("BEGIN TRAN; DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, a int)")
+    refused: list[str] = []
+    commit_once_waited_for(database, other, lambda: refused.append(database.refused(enable)))
     assert "Invalid object name 'dbo.t'" in refused[0]
     database.run(enable)
     database.run("INSERT INTO t VALUES (1, 2)")

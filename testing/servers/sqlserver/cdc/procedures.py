@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from testing.servers.sqlserver.cdc.functions import functions
 from testing.servers.sqlserver.language.dialect import quoted, tokens
-from testing.servers.sqlserver.language.names import TableName
+from testing.servers.sqlserver.language.names import Names, TableName
 from testing.servers.sqlserver.refusals import Refusal
 
 if TYPE_CHECKING:
@@ -166,9 +166,8 @@ def enable_table(session: Session, arguments: Arguments) -> None:
 
 
 def _make(session: Session, table: TableName, instance: str, arguments: Arguments) -> None:
-    wanted = _listed(table, arguments.get("captured_column_list"))
-    with locked(session, table):
-        _made(session, table, instance, arguments, wanted)
+    with locked(session, table) as held:
+        _made(session, held, instance, arguments, _listed(held, arguments.get("captured_column_list")))
 
 
 @contextmanager
@@ -188,13 +187,15 @@ def whole(session: Session) -> Iterator[None]:
 
 
 @contextmanager
-def locked(session: Session, table: TableName) -> Iterator[None]:
-    """As `whole`, and nobody else writes the table.  Refusal 208 where another has its name once it is locked."""
+def locked(session: Session, table: TableName) -> Iterator[TableName]:
+    """As `whole`, and nobody else writes the table, which is given as it is once it is locked.  Refusal 208 where
+    another has its name by then.
+    """
     with whole(session):
         session.connection.execute(f"LOCK TABLE {table.sql} IN SHARE ROW EXCLUSIVE MODE")
         if not session.connection.query(f"SELECT WHERE to_regclass($1::text)::oid = {table.oid}", [table.sql]):
             raise Refusal(208, f"Invalid object name '{table.schema}.{table.name}'.")
-        yield
+        yield Names(session.connection.query, session.connection.database).table("", table.schema, table.name)
 
 
 def _made(session: Session, table: TableName, instance: str, arguments: Arguments, wanted: list[str]) -> None:
