@@ -6,19 +6,29 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 
 from replicator.model.types import DataType, Kind, decimal
 from replicator.sources.kind import SourceKind
 from replicator.sources.registry import KINDS as SOURCES
 from replicator.targets.registry import KINDS as TARGETS
 
+WIDTH = 120  # characters of a line that is no row of a table
 TYPES = tuple(decimal(38, 10) if kind is Kind.DECIMAL else DataType(kind) for kind in Kind)
 
 
 def document() -> str:
     """The whole of docs/types.md."""
     head = "# Types\n\nMade from the code: `python -m replicator.targets.type_table > docs/types.md`.\n"
-    return "\n".join([head, *(_source(one) for one in SOURCES.values() if one.type_document), _targets()])
+    parts = [head, *(_source(one) for one in SOURCES.values() if one.type_document), _targets()]
+    return "".join(f"{_wrapped(line)}\n" for line in "\n".join(parts).removesuffix("\n").split("\n"))
+
+
+def _wrapped(line: str) -> str:
+    if line.startswith(("|", "#")):
+        return line
+    hang = "  " if line.startswith("* ") else ""
+    return textwrap.fill(line, WIDTH, subsequent_indent=hang, break_long_words=False, break_on_hyphens=False)
 
 
 def _source(kind: SourceKind) -> str:

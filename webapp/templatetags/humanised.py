@@ -29,6 +29,10 @@ from webapp.web.formatting import (
     span,
 )
 
+ACTION_ICONS = {
+    "start": "play", "start-anew": "play", "resume": "play", "resume-snapshots": "play", "pause-snapshots": "pause",
+    "skip": "pause", "resnapshot": "download", "cancel": "close", "remove": "trash",
+}  # others have icons of their own names  # fmt: skip
 register = template.Library()
 for function in (short, rate, size, duration, minutes, slug):
     register.filter(function)
@@ -39,6 +43,12 @@ def icon(name: str, extra: str = "") -> SafeString:
     """An icon of the sprite; decoration only, so hidden from assistive technology."""
     href = f"{static('img/icons.svg')}#{name}"
     return format_html('<svg class="icon {}" aria-hidden="true"><use href="{}"></use></svg>', extra, href)
+
+
+@register.simple_tag
+def action_icon(action: str) -> SafeString:
+    """The icon of what a replicator or table can be told to do."""
+    return icon(ACTION_ICONS.get(action, action))
 
 
 @register.filter
