@@ -21,7 +21,7 @@ def document() -> str:
     """The whole of docs/types.md."""
     head = "# Types\n\nMade from the code: `python -m replicator.targets.type_table > docs/types.md`.\n"
     parts = [head, *(_source(one) for one in SOURCES.values() if one.type_document), _targets()]
-    return "".join(f"{_wrapped(line)}\n" for line in "\n".join(parts).removesuffix("\n").split("\n"))
+    return "".join(f"{_wrapped(line)}\n" for line in "\n".join(parts).splitlines())
 
 
 def _wrapped(line: str) -> str:

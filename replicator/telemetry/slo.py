@@ -1,5 +1,4 @@
-"""Service level objectives: the objective, how it was met, how much of the error budget is left, how fast it
-burns.
+"""Service level objectives: how they are met, how much of the error budget is left, how fast it burns.
 
 The words and the pairs of windows are those of Google's "Site Reliability Workbook", chapter 5 (alerting on SLOs,
 "multiwindow, multi-burn-rate alerts"): the long window says that it matters, the short one that it still goes on.

@@ -26,7 +26,7 @@ LOOKS = [(1440, "light"), pytest.param(390, "dark", marks=pytest.mark.long)]
 RESTING = "/resting"  # of the same process as the pages, without a script; the server knows nothing of it
 NOTHING = "<!doctype html><link rel=icon href=data:,>"
 # Colours change, by transitions, with the next frame that is drawn: under load a while after the page was told.
-SETTLED = """async () => {
+REPAINTED = """async () => {
   const frame = () => new Promise(requestAnimationFrame);
   await frame().then(frame);
   await Promise.allSettled(document.getAnimations().map(one => one.finished));
@@ -140,7 +140,7 @@ class Visitor:
     def look(self, width: int, scheme: Any, height: int = 900) -> None:
         """At the same page, another way, once its colours have changed."""
         shape(self.page, width, height, scheme)
-        self.page.evaluate(SETTLED)
+        self.page.evaluate(REPAINTED)
 
     def __post_init__(self) -> None:
         self.page.on("console", self._heard)

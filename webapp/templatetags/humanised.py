@@ -30,8 +30,9 @@ from webapp.web.formatting import (
 )
 
 ACTION_ICONS = {
-    "start": "play", "start-anew": "play", "resume": "play", "resume-snapshots": "play", "pause-snapshots": "pause",
-    "skip": "pause", "resnapshot": "download", "cancel": "close", "remove": "trash",
+    "start": "play", "start-anew": "play", "resume": "play", "resume-snapshot": "play", "resume-snapshots": "play",
+    "pause-snapshot": "pause", "pause-snapshots": "pause", "skip": "pause", "stop-snapshot": "stop",
+    "resnapshot": "download", "cancel": "close", "remove": "trash",
 }  # others have icons of their own names  # fmt: skip
 register = template.Library()
 for function in (short, rate, size, duration, minutes, slug):

@@ -40,7 +40,7 @@ def test_the_wizard_says_at_its_source_step_how_the_source_was_tested(browser: C
     page = html.unescape(page_text(browser.get(reverse("replicators:new"), {"kind": kind})))
     assert registry.KINDS[kind].proof in page
     assert all(part in registry.KINDS[kind].proof for part in parts)
-    assert f">{label}</span>" in page
+    assert f'<span class="tag">{label}</span>' in page
 
 
 @pytest.mark.parametrize("kind", SAID)
@@ -69,6 +69,7 @@ def test_the_documents_label_it(kind: str) -> None:
     (sources,) = [part for part in readme.split("\n\n") if part.startswith("Sources:")]
     after = sources.partition(f"[{one.title}]")[2]
     assert re.match(rf"\([^)]*\)[^(\[]*\({label.lower()}: ", after)
-    assert f"## {one.title} ({label.lower()}) {one.proof} " in " ".join(types.split())
+    heading = f"## {one.title} ({label.lower()})\n\n"
+    assert " ".join(types.partition(heading)[2].partition("\n\n")[0].split()) == one.proof
     assert f"plays {one.title}" in live.replace("\n", " ") or f" {one.title}" in live.partition("by stand-ins")[0]
     assert f"SOURCE={kind}" in live or f"(or `{kind}`)" in live

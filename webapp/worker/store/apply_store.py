@@ -49,7 +49,7 @@ SELECT count(*), coalesce(sum(hashtextextended(
                       state = %s AND error_code = %s)::text, 0)), 0)
 FROM replicators_replicatortable WHERE replicator_id = %s
 """
-GONE = (TableState.FAILED.value, TableDisappeared.code)
+GONE = {"state": TableState.FAILED.value, "error_code": TableDisappeared.code}  # the source has it no more
 LOADS = (TableState.LOADING, TableState.RELOADING)
 LIVE = (TableState.LOADING.value, TableState.RELOADING.value, TableState.STREAMING.value, TableState.DROPPED.value)
 
@@ -422,7 +422,7 @@ def _structure(replicator_id: int) -> tuple[int, int]:
     others know of already.
     """
     with connection.cursor() as cursor:
-        cursor.execute(STRUCTURE, [*GONE, replicator_id])
+        cursor.execute(STRUCTURE, [*GONE.values(), replicator_id])
         tables, digest = cursor.fetchone()
     return tables, int(digest)
 
@@ -433,7 +433,7 @@ def _generations(replicator_id: int) -> dict[str, int]:
 
     Without tables that failed as the source has them no more: their copies give way to who has their names now.
     """
-    rows = ReplicatorTable.objects.filter(replicator_id=replicator_id).exclude(state=GONE[0], error_code=GONE[1])
+    rows = ReplicatorTable.objects.filter(replicator_id=replicator_id).exclude(**GONE)
     return {load: pk for pk, *loads in rows.values_list("pk", "made_load", "load") for load in loads if load}
 
 
