@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Mapping
 from typing import Any
 
+from replicator.clear_text import unverified_context
 from replicator.verification.model import SourceConfig
 
 DEFAULT_PORT = 3306
@@ -28,9 +29,9 @@ def _tls(mode: str, authority: str) -> dict[str, Any]:
     """As pymysql has it, which prefers TLS where it is told nothing."""
     if mode in {"disabled", "preferred"}:
         return {"ssl_disabled": True} if mode == "disabled" else {}
+    if mode == "required":
+        return {"ssl": unverified_context()}
     context = ssl.create_default_context(cadata=authority or None)
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # the servers' self-made certificates break it
     context.check_hostname = mode == "verify_identity"
-    if mode == "required":
-        context.verify_mode = ssl.CERT_NONE
     return {"ssl": context}

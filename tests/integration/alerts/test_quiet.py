@@ -60,6 +60,14 @@ def test_all_rules_of_a_replicator_are_snoozed_from_its_settings_and_tell_nobody
     assert watch.round(30) == 1
     browser.post(quiet, {"hours": "0"}, **HTMX)
     assert asleep() == set()
+
+
+def test_a_viewer_meets_no_menu_that_would_refuse_him(browser: Client, watch: Watch) -> None:
+    quiet = reverse("alerts:quiet", args=[watch.replicator.pk])
+    viewer = Client()
+    viewer.force_login(User.objects.create_user("viewer"))
+    menus = [one.get(quiet, **HTMX).content.decode().count("<details") for one in (browser, viewer)]
+    assert menus == [1 + len(RuleKind.values), 0]
     assert "Snoozed" not in browser.get(quiet, **HTMX).content.decode()
 
 
