@@ -25,7 +25,7 @@ AXE = (Path(__file__).parent / "vendor" / "axe" / "axe.min.js").read_text()
 LOOKS = [(1440, "light"), pytest.param(390, "dark", marks=pytest.mark.long)]
 RESTING = "/resting"  # of the same process as the pages, without a script; the server knows nothing of it
 NOTHING = "<!doctype html><link rel=icon href=data:,>"
-# Colours change, by transitions, with the next frame that is drawn: under load a while after the page was told.
+# Colours change with the next frame that is drawn: under load a while after the page was told.
 REPAINTED = """async () => {
   const frame = () => new Promise(requestAnimationFrame);
   await frame().then(frame);
@@ -182,7 +182,8 @@ class Visitor:
         session = self.context.new_cdp_session(self.page)
         session.send("Runtime.evaluate", {"expression": AXE})
         run = f"axe.run(document, {json.dumps({'runOnly': RULES, 'resultTypes': ['violations']})})"
-        found = ".then(r => JSON.stringify(r.violations.map(v => [v.id, v.nodes.map(n => n.target.join(' '))])))"
+        told = "one => `${one.target.join(' ')}: ${one.failureSummary}`"
+        found = f".then(r => JSON.stringify(r.violations.map(v => [v.id, v.nodes.map({told})])))"
         answer = session.send(
             "Runtime.evaluate", {"expression": run + found, "awaitPromise": True, "returnByValue": True}
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -126,7 +127,7 @@ def test_every_page_is_whole_quiet_and_accessible(
         opened(visitor, path)
         if any(found := seen(visitor)):
             wrong[path] = found
-    assert wrong == {}
+    assert not wrong, json.dumps(wrong, indent=1)
 
 
 def opened(visitor: Visitor, path: str) -> None:
@@ -390,3 +391,20 @@ def test_a_server_that_is_gone_is_said(visit: Callable[..., Visitor]) -> None:
     visitor.page.locator("body[data-offline]").wait_for(state="attached", timeout=8000)
     visitor.context.set_offline(False)
     visitor.page.locator("body:not([data-offline])").wait_for(state="attached", timeout=8000)
+
+
+def test_colours_change_at_once_where_motion_is_reduced(
+    visit: Callable[..., Visitor], installation: Installation
+) -> None:
+    """A transition of no length takes a frame at each level of a page, as each inherits from one that has changed."""
+    visitor = visit(1440, "light")
+    visitor.go(f"/replicators/{installation.replicators['shop to lakehouse'].pk}/settings/")
+    colours = "() => [...document.querySelectorAll('.option legend')].map(one => getComputedStyle(one).color)"
+    light = visitor.page.evaluate(colours)
+    visitor.page.emulate_media(color_scheme="dark")
+    changed = f"() => [({colours})(), document.getAnimations().length]"
+    dark = visitor.page.evaluate(changed)
+    visitor.look(1440, "dark")
+    assert dark == visitor.page.evaluate(changed) == [dark[0], 0]
+    assert light
+    assert not set(light) & set(dark[0])
