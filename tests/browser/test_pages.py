@@ -205,7 +205,7 @@ def test_every_page_is_whole_and_all_of_it_is_reached_by_tab_and_shows_where_the
         missed, unseen = visitor.page.evaluate(LEFT)
         if any(found) or missed or unseen or number == 0:
             wrong[path] = (found, number, missed, unseen)
-    assert wrong == {}
+    assert not wrong, json.dumps(wrong, indent=1)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
