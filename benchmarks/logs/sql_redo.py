@@ -13,22 +13,22 @@ import numpy as np
 
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
-from replicator.sources.oracle.rows.redo_rows import INSERT, UPDATE, RedoRun, TableLayout, TableRows
-from replicator.sources.oracle.types import Definition, column_of, value_type
+from replicator.sources.oracle.rows.redo_rows import INSERT, UPDATE, RedoLayout, RedoRun, TableRows
+from replicator.sources.oracle.types import ColumnDefinition, column_of, value_type
 
 TABLE = TableId("SHOP", "ORDERS")
 BATCH_ROWS = 20_000
 DEFINITIONS = (
-    Definition("ID", "NUMBER", nullable=False, precision=9, scale=0),
-    Definition("CUSTOMER", "NUMBER", precision=18, scale=0),
-    Definition("AMOUNT", "NUMBER", precision=12, scale=2),
-    Definition("ANY", "NUMBER"),
-    Definition("NAME", "VARCHAR2", size=100),
-    Definition("NOTE", "VARCHAR2", size=200),
-    Definition("MADE", "DATE"),
-    Definition("CHANGED", "TIMESTAMP(6)"),
-    Definition("TOKEN", "RAW", size=16),
-    Definition("RATE", "BINARY_DOUBLE"),
+    ColumnDefinition("ID", "NUMBER", nullable=False, precision=9, scale=0),
+    ColumnDefinition("CUSTOMER", "NUMBER", precision=18, scale=0),
+    ColumnDefinition("AMOUNT", "NUMBER", precision=12, scale=2),
+    ColumnDefinition("ANY", "NUMBER"),
+    ColumnDefinition("NAME", "VARCHAR2", size=100),
+    ColumnDefinition("NOTE", "VARCHAR2", size=200),
+    ColumnDefinition("MADE", "DATE"),
+    ColumnDefinition("CHANGED", "TIMESTAMP(6)"),
+    ColumnDefinition("TOKEN", "RAW", size=16),
+    ColumnDefinition("RATE", "BINARY_DOUBLE"),
 )
 
 
@@ -55,7 +55,7 @@ def main(rows: int) -> None:
     columns = tuple(column_of(one, TABLE, key=one.name == "ID") for one in DEFINITIONS)
     schema = TableSchema(TABLE, columns, ("ID",))
     types = tuple(value_type(one, TABLE) for one in DEFINITIONS)
-    gathered = TableRows(TableLayout(schema, types, schema.names), "null")
+    gathered = TableRows(RedoLayout(schema, types, schema.names), "null")
     texts = statements(rows)
     bounds = np.cumsum([0, *map(len, texts)])
     stamps = np.zeros(rows, np.int64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -14,6 +16,11 @@ from replicator.model.schema import BEFORE, OPERATION, SEQUENCE, UNCHANGED, Tabl
 Flags = npt.NDArray[np.bool_]
 # What an event does to the row at its key; of events with one number the later in this order comes last.
 _LEAVES, _CHANGES, _MOVES_IN, _ARRIVES, _HELD = range(5)
+UNBOUNDED = 1 << 62  # bytes
+
+
+class ValuesUnknown(Exception):
+    """Values that UPDATEs left out are neither in this part nor in the target."""
 
 
 def places(changes: pa.Table) -> list[int]:
@@ -59,6 +66,28 @@ def filled(
         taken = np.arange(changes.num_rows)
         taken[wanted] = sources
         found = found.set_column(at, found.schema.field(at), pool.take(pa.array(taken)))
+    return found
+
+
+def completed(
+    changes: pa.Table,
+    schema: TableSchema,
+    held: Callable[[pa.Table, list[str]], pa.Table],
+    *,
+    newest: bool,
+    guess: bool,
+) -> pa.Table:
+    """`filled` without a bound of memory; held: the target's rows under keys (unique or not), with columns.
+
+    Raises ValuesUnknown.
+    """
+    if not (left_out := places(changes)):
+        return changes.drop_columns([UNCHANGED])
+    names = list(dict.fromkeys([*schema.key, *(schema.names[place] for place in left_out), SEQUENCE]))
+    rows = held(concerned(changes, schema), names)
+    found = filled(changes, rows, schema, UNBOUNDED, newest=newest, guess=guess)
+    if found is None:
+        raise ValuesUnknown
     return found
 
 

@@ -41,7 +41,7 @@ class Route(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rule:
+class RoutingRule:
     """database, table: patterns of the source's names, with `*` and `?`; namespace, name: templates of the target's.
 
     column: by which tables share the target table, empty where they do not; value: the template of what it holds.
@@ -70,7 +70,7 @@ class Rule:
 class Routing:
     """The first rule that fits counts."""
 
-    rules: tuple[Rule, ...] = field(default=())
+    rules: tuple[RoutingRule, ...] = field(default=())
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Routing:
@@ -97,7 +97,7 @@ def _parsed(text: str) -> Routing:
     return Routing(tuple(_rule(line) for line in filter(None, map(str.strip, text.splitlines()))))
 
 
-def _rule(line: str) -> Rule:
+def _rule(line: str) -> RoutingRule:
     pattern, _, target = line.partition(": ")
     shared = _SHARED.fullmatch(target.strip())
     place, column, value = shared.groups("") if shared else (target.strip(), "", "")
@@ -105,7 +105,7 @@ def _rule(line: str) -> Rule:
     if source is None or not dot or not namespace or not name or (shared and not (column and value)):
         raise ConfigurationError(f"{ROUTING}: {line!r} is not of the form {_FORM}.")
     _check_column(column)
-    rule = Rule(source[0].database, source[0].name, namespace, name, column, value)
+    rule = RoutingRule(source[0].database, source[0].name, namespace, name, column, value)
     stars = len(_WILD.findall(rule.database + rule.table))
     known = {"schema", "table", *map(str, range(1, stars + 1))}
     for part in (namespace, name, value):

@@ -17,7 +17,7 @@ from replicator.errors import ConfigurationError
 from replicator.model.change import Operation
 from replicator.model.identifiers import TableId, TablePattern, written_name
 from replicator.model.schema import OPERATION
-from replicator.sources.shared.dialect import Dialect
+from replicator.sources.shared.dialect import SourceDialect
 from replicator.state.journal import Signal
 
 MAX_SIGNAL_LENGTH = 8 * 1024 * 1024  # characters of a signal's data
@@ -102,7 +102,7 @@ def names(pattern: str, table: TableId) -> bool:
     )
 
 
-def create_table(table: TableId, dialect: Dialect) -> str:
+def create_table(table: TableId, dialect: SourceDialect) -> str:
     """The statement that makes it in the source's SQL."""
     name = dialect.quoted(table.database, table.name)
     return f"CREATE TABLE {name} (id VARCHAR(42) PRIMARY KEY, type VARCHAR(32) NOT NULL, data TEXT NULL)"

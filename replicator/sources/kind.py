@@ -12,12 +12,12 @@ from replicator.model.offset import Offset
 from replicator.model.schema import Column
 from replicator.sources.base import FormField, Source
 from replicator.sources.shared.dataset_names import server_dataset
-from replicator.sources.shared.dialect import Dialect
+from replicator.sources.shared.dialect import SourceDialect
 
 if TYPE_CHECKING:
     from replicator.verification.source import SourceReader
 
-STANDARD_SQL = Dialect("")
+STANDARD_SQL = SourceDialect("")
 
 
 def host_and_port(config: Mapping[str, Any]) -> str:
@@ -65,7 +65,7 @@ class SourceKind:
     guide: str
     about: str = ""
     database_word: str = "database"
-    dialect: Dialect = STANDARD_SQL
+    dialect: SourceDialect = STANDARD_SQL
     valid: Callable[[Mapping[str, Any]], object] = dict
     load: Callable[[], None] = lambda: None
     address: Callable[[Mapping[str, Any]], str] = host_and_port

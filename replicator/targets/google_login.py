@@ -34,7 +34,7 @@ _ACCOUNT = re.compile(r"[A-Za-z0-9._-]{1,100}@[A-Za-z0-9.-]{1,150}")
 _KEY_FIELDS = ("client_email", "private_key", "token_uri")
 
 
-class Login(StrEnum):
+class GoogleLogin(StrEnum):
     """How Tidemark proves who it is."""
 
     KEY = "key"
@@ -43,13 +43,13 @@ class Login(StrEnum):
 
 LOGIN_FORM = (
     FormField(
-        "login", "Authentication", "choice", default=Login.KEY, main=True,
-        choices=((Login.KEY, "Key of a service account"), (Login.ENVIRONMENT, "The workers’ own identity")),
+        "login", "Authentication", "choice", default=GoogleLogin.KEY, main=True,
+        choices=((GoogleLogin.KEY, "Key of a service account"), (GoogleLogin.ENVIRONMENT, "The workers’ own identity")),
         help="Their own: an attached service account, workload identity, or GOOGLE_APPLICATION_CREDENTIALS.",
     ),
     FormField(
         "service_account_key", "Key of the service account (JSON)", "textarea", secret=True,
-        when=(("login", (Login.KEY.value,)),), help="The whole file.",
+        when=(("login", (GoogleLogin.KEY.value,)),), help="The whole file.",
     ),
     FormField(
         "impersonate", "Service account to impersonate", required=False,
@@ -60,7 +60,7 @@ LOGIN_FORM = (
 
 def check_login(settings: Mapping[str, Any]) -> None:
     """ConfigurationError for a login that cannot be.  Loads nothing."""
-    if one_of(Login, settings, "login", Login.KEY) is Login.KEY:
+    if one_of(GoogleLogin, settings, "login", GoogleLogin.KEY) is GoogleLogin.KEY:
         _key(settings)
     account = text(settings, "impersonate")
     if account and not _ACCOUNT.fullmatch(account):
@@ -108,7 +108,7 @@ def credentials(settings: Mapping[str, Any], scopes: Sequence[str]) -> Any:
     check_login(settings)
     account = text(settings, "impersonate")
     with explained_login(settings):
-        if one_of(Login, settings, "login", Login.KEY) is Login.ENVIRONMENT:
+        if one_of(GoogleLogin, settings, "login", GoogleLogin.KEY) is GoogleLogin.ENVIRONMENT:
             found, _ = google.auth.default(scopes=list(scopes))
         else:
             try:
@@ -173,7 +173,7 @@ def enable(project: str, service: str) -> str:
 
 
 def _own(settings: Mapping[str, Any]) -> str:
-    if one_of(Login, settings, "login", Login.KEY) is Login.ENVIRONMENT:
+    if one_of(GoogleLogin, settings, "login", GoogleLogin.KEY) is GoogleLogin.ENVIRONMENT:
         return "ACCOUNT"
     try:
         return str(_key(settings)["client_email"])

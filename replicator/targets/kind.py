@@ -66,7 +66,7 @@ class QueryExample:
 
 
 @dataclass(frozen=True, slots=True)
-class TableReport:
+class InspectedTable:
     """A table of the target as it is now.
 
     rows: that live; bytes: of data files and files of deletes; compacted_at: None where no compaction is known.
@@ -147,7 +147,7 @@ class TargetKind:
     effects: Mapping[str, str] = field(default_factory=dict)
     check: Callable[[Settings], list[CheckResult]] | None = None
     written: Callable[[Settings], CheckResult] | None = None
-    report: Callable[[Settings, LakeCatalog, str, str], TableReport | None] | None = None
+    report: Callable[[Settings, LakeCatalog, str, str], InspectedTable | None] | None = None
     preview: Callable[[Settings, LakeCatalog, TargetTable, int], Preview | None] | None = None
     clean: Callable[[Opening, float], int] | None = None
     verification: Callable[[Settings, LakeCatalog], TargetConfig] | None = None

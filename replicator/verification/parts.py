@@ -14,7 +14,7 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
 from replicator.errors import TargetError
 from replicator.verification.source import SourceTable
-from replicator.verification.target import PinnedTable, Version, batches
+from replicator.verification.target import PinnedTable, TableVersion, batches
 
 DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 
@@ -49,7 +49,7 @@ def foreign_values(target: PinnedTable, names: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class _Narrowed:
-    handle: Version
+    handle: TableVersion
     floats: frozenset[str]
 
     def name(self) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ GROUP_BYTES = 64 * 1024 * 1024
 FILTERABLE = {"int", "long", "string", "binary"}
 
 
-class Version(Protocol):
+class TableVersion(Protocol):
     """A table as it was at one time."""
 
     def name(self) -> tuple[str, ...]: ...
@@ -44,7 +44,7 @@ class PinnedTable:
     present: which rows are compared.  ordered: are the columns in the source's order?
     """
 
-    handle: Version
+    handle: TableVersion
     columns: tuple[tuple[str, str], ...]
     present: BooleanExpression = field(default_factory=AlwaysTrue)
     ordered: bool = True

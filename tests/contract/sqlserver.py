@@ -11,7 +11,7 @@ import pytest
 
 from replicator.sources import sqlserver
 from replicator.sources.sqlserver.config import Capture, SqlServerConfig
-from replicator.sources.sqlserver.connection import Connection, connect
+from replicator.sources.sqlserver.connection import SqlServerSession, connect
 from replicator.sources.sqlserver.dialect import literal, quoted
 from testing.servers.sqlserver.availability_group import AvailabilityGroup
 from testing.servers.sqlserver.embedded import EmbeddedSQLServer
@@ -62,7 +62,7 @@ class SqlServerPlace(Place):
     moves = False
     truncates = False
 
-    session: Connection
+    session: SqlServerSession
 
     @classmethod
     def opened(cls, request: pytest.FixtureRequest) -> Self:

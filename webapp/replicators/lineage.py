@@ -20,7 +20,7 @@ COLLAPSE_FROM = 4  # so many plain columns in a row are shown as one line
 
 
 @dataclass(frozen=True)
-class Version:
+class VersionEntry:
     """A version for the picker and the history."""
 
     number: int
@@ -47,7 +47,7 @@ class TableLineage:
 
     table: ReplicatorTable
     version: int
-    versions: Sequence[Version]
+    versions: Sequence[VersionEntry]
     older: int
     runs: Sequence[CollapsedLines]
     columns: int
@@ -135,7 +135,7 @@ def _matches(line: FieldLine, search: str) -> bool:
     return any(needle in name.lower() for name in (*names, *(line.life.names if line.life else ())))
 
 
-def _versions(stored: Sequence[SchemaVersion], definitions: Sequence[Definition]) -> list[Version]:
+def _versions(stored: Sequence[SchemaVersion], definitions: Sequence[Definition]) -> list[VersionEntry]:
     """Newest first."""
     before: list[Definition | None] = [None, *definitions[:-1]]
     said = []
@@ -146,7 +146,7 @@ def _versions(stored: Sequence[SchemaVersion], definitions: Sequence[Definition]
             else ["first seen" if new.version == 1 else "the oldest shown"]
         )
         decision = str(row.change.get("decision", "")) if row.change else row.decision
-        said.append(Version(row.version, row.created_at, texts, row.statement, decision))
+        said.append(VersionEntry(row.version, row.created_at, texts, row.statement, decision))
     return said[::-1]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from replicator.errors import TidemarkError
 from replicator.targets.iceberg.upkeep.readable_history import Readable, readable
-from replicator.targets.kind import Preview, TableReport
+from replicator.targets.kind import InspectedTable, Preview
 from replicator.targets.registry import DEFAULT
 from webapp.connections.selectors import full_config
 from webapp.destinations.lakes import built_in_lake, lake_of
@@ -14,7 +14,7 @@ from webapp.replicators.targets import kind_of
 PREVIEW_ROWS = 50
 
 
-def target_report(table: ReplicatorTable) -> TableReport | None:
+def target_report(table: ReplicatorTable) -> InspectedTable | None:
     """None where the target has no such table, or its kind cannot say.  Raises TargetError."""
     report = kind_of(table.replicator).report
     if report is None or not table.made_load:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from replicator.sources.shared.dialect import Dialect
+from replicator.sources.shared.dialect import SourceDialect
 
-MYSQL = Dialect("mysql", quote="`", ignores_case=True)
+MYSQL = SourceDialect("mysql", quote="`", ignores_case=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from replicator.errors import ConfigurationError
-from replicator.sources.shared.dialect import Dialect
+from replicator.sources.shared.dialect import SourceDialect
 
 # A column is found whatever the case in which people write it; where two differ in case only, a condition is refused.
-ORACLE = Dialect("oracle", unquoted=str.upper, ignores_case=True)
+ORACLE = SourceDialect("oracle", unquoted=str.upper, ignores_case=True)
 MAX_NAME_BYTES = 128
 
 

@@ -52,7 +52,7 @@ class Form(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class ColumnDefinition:
     """A column of ALL_TAB_COLS.
 
     data_type as the view has it; `owner` of a type that a user made.  size: characters, of RAW bytes.  number: its
@@ -98,7 +98,7 @@ class ValueType:
 
 
 def column_of(
-    definition: Definition, table: TableId, *, zero_dates: str = "null", key: bool = False, lobs: bool = False
+    definition: ColumnDefinition, table: TableId, *, zero_dates: str = "null", key: bool = False, lobs: bool = False
 ) -> Column:
     """The column as Tidemark keeps it.  Raises UnsupportedType.
 
@@ -114,7 +114,7 @@ def column_of(
 
 
 def value_type(  # noqa: C901, PLR0911 - a case each
-    definition: Definition, table: TableId, *, zero_dates: str = "null", lobs: bool = False
+    definition: ColumnDefinition, table: TableId, *, zero_dates: str = "null", lobs: bool = False
 ) -> ValueType:
     """The type that holds every value of the column.  lobs: large objects are read.  Raises UnsupportedType."""
     kind = definition.data_type
@@ -146,11 +146,11 @@ def value_type(  # noqa: C901, PLR0911 - a case each
     raise _unsupported(definition, table)
 
 
-def _readable(definition: Definition) -> bool:
+def _readable(definition: ColumnDefinition) -> bool:
     return definition.owner in _OWNERS and definition.storage != OBJECT_RELATIONAL
 
 
-def _unsupported(definition: Definition, table: TableId) -> UnsupportedType:
+def _unsupported(definition: ColumnDefinition, table: TableId) -> UnsupportedType:
     kind, named = definition.data_type, f"Column {definition.name} of {table} has the type {definition.text}"
     remedy = None
     if definition.storage == OBJECT_RELATIONAL:
@@ -168,7 +168,7 @@ def _unsupported(definition: Definition, table: TableId) -> UnsupportedType:
     return UnsupportedType(message, table=str(table), remedy=remedy)
 
 
-def _number(definition: Definition) -> ValueType:
+def _number(definition: ColumnDefinition) -> ValueType:
     precision, scale = definition.precision, definition.scale
     if precision is None:
         if scale == 0:  # INTEGER is NUMBER(*,0): 38 digits
@@ -183,11 +183,11 @@ def _number(definition: Definition) -> ValueType:
     return ValueType(types.decimal(digits, places), Form.NUMBER)
 
 
-def _digits(definition: Definition, why: str) -> ValueType:
+def _digits(definition: ColumnDefinition, why: str) -> ValueType:
     return ValueType(types.STRING, Form.DIGITS, f"{definition.text} {why}: it becomes text.")
 
 
-def _moment(definition: Definition, digits: int, zone: str, zero_dates: str) -> ValueType:
+def _moment(definition: ColumnDefinition, digits: int, zone: str, zero_dates: str) -> ValueType:
     zoned = Form.ZONED if zone else Form.MOMENT
     if digits > MAX_MICRO_DIGITS:
         warning = f"{definition.text} is finer than a microsecond: it becomes text."
@@ -203,29 +203,41 @@ _LOB_NOTE = (
     "refused, unless the connection has large objects *read again as of each commit* (experimental; tables with a key)"
 )
 _CALENDAR = "years before 1: null, text or fail by policy"
-_SAMPLES: tuple[tuple[str, Definition, str], ...] = (
-    ("NUMBER(p), NUMBER(p,0), 1 <= p <= 9", Definition("", "NUMBER", precision=9, scale=0), ""),
-    ("NUMBER(p), NUMBER(p,0), 10 <= p <= 18", Definition("", "NUMBER", precision=18, scale=0), ""),
+_SAMPLES: tuple[tuple[str, ColumnDefinition, str], ...] = (
+    ("NUMBER(p), NUMBER(p,0), 1 <= p <= 9", ColumnDefinition("", "NUMBER", precision=9, scale=0), ""),
+    ("NUMBER(p), NUMBER(p,0), 10 <= p <= 18", ColumnDefinition("", "NUMBER", precision=18, scale=0), ""),
     (
         "NUMBER(p,s), 0 <= s, such as NUMBER(38,10)",
-        Definition("", "NUMBER", precision=38, scale=10),
+        ColumnDefinition("", "NUMBER", precision=38, scale=10),
         "precision and scale kept; of a negative scale the zeros are digits, too",
     ),
-    ("INTEGER, INT, SMALLINT, NUMBER(*,0)", Definition("", "NUMBER", scale=0), ""),
-    ("NUMBER, FLOAT, REAL, DOUBLE PRECISION", Definition("", "NUMBER"), "the exact digits as text, with a warning"),
-    ("BINARY_FLOAT", Definition("", "BINARY_FLOAT"), "NaN and infinities kept"),
-    ("BINARY_DOUBLE", Definition("", "BINARY_DOUBLE"), "NaN and infinities kept"),
-    ("CHAR(n), NCHAR(n)", Definition("", "CHAR"), "padded with blanks to n characters"),
-    ("VARCHAR2(n), NVARCHAR2(n)", Definition("", "VARCHAR2"), "to Oracle the empty text is null"),
-    ("RAW(n)", Definition("", "RAW"), ""),
-    ("DATE", Definition("", "DATE"), f"with its time, in seconds; {_CALENDAR}"),
-    ("TIMESTAMP(n), n <= 6", Definition("", "TIMESTAMP(6)"), _CALENDAR),
-    ("TIMESTAMP(n) WITH TIME ZONE, n <= 6", Definition("", "TIMESTAMP(6) WITH TIME ZONE"), "the instant, in UTC"),
-    ("TIMESTAMP(n) WITH LOCAL TIME ZONE, n <= 6", Definition("", "TIMESTAMP(6) WITH LOCAL TIME ZONE"), "the instant"),
-    ("TIMESTAMP(n), n > 6, with or without zone", Definition("", "TIMESTAMP(9)"), "text of n digits, with a warning"),
-    ("INTERVAL DAY TO SECOND", Definition("", "INTERVAL DAY(2) TO SECOND(6)"), "text: `+01 02:03:04.500000`"),
-    ("INTERVAL YEAR TO MONTH", Definition("", "INTERVAL YEAR(2) TO MONTH"), "text: `+01-06`"),
-    ("ROWID, UROWID", Definition("", "ROWID"), "the server's text"),
+    ("INTEGER, INT, SMALLINT, NUMBER(*,0)", ColumnDefinition("", "NUMBER", scale=0), ""),
+    (
+        "NUMBER, FLOAT, REAL, DOUBLE PRECISION",
+        ColumnDefinition("", "NUMBER"),
+        "the exact digits as text, with a warning",
+    ),
+    ("BINARY_FLOAT", ColumnDefinition("", "BINARY_FLOAT"), "NaN and infinities kept"),
+    ("BINARY_DOUBLE", ColumnDefinition("", "BINARY_DOUBLE"), "NaN and infinities kept"),
+    ("CHAR(n), NCHAR(n)", ColumnDefinition("", "CHAR"), "padded with blanks to n characters"),
+    ("VARCHAR2(n), NVARCHAR2(n)", ColumnDefinition("", "VARCHAR2"), "to Oracle the empty text is null"),
+    ("RAW(n)", ColumnDefinition("", "RAW"), ""),
+    ("DATE", ColumnDefinition("", "DATE"), f"with its time, in seconds; {_CALENDAR}"),
+    ("TIMESTAMP(n), n <= 6", ColumnDefinition("", "TIMESTAMP(6)"), _CALENDAR),
+    ("TIMESTAMP(n) WITH TIME ZONE, n <= 6", ColumnDefinition("", "TIMESTAMP(6) WITH TIME ZONE"), "the instant, in UTC"),
+    (
+        "TIMESTAMP(n) WITH LOCAL TIME ZONE, n <= 6",
+        ColumnDefinition("", "TIMESTAMP(6) WITH LOCAL TIME ZONE"),
+        "the instant",
+    ),
+    (
+        "TIMESTAMP(n), n > 6, with or without zone",
+        ColumnDefinition("", "TIMESTAMP(9)"),
+        "text of n digits, with a warning",
+    ),
+    ("INTERVAL DAY TO SECOND", ColumnDefinition("", "INTERVAL DAY(2) TO SECOND(6)"), "text: `+01 02:03:04.500000`"),
+    ("INTERVAL YEAR TO MONTH", ColumnDefinition("", "INTERVAL YEAR(2) TO MONTH"), "text: `+01-06`"),
+    ("ROWID, UROWID", ColumnDefinition("", "ROWID"), "the server's text"),
 )
 
 

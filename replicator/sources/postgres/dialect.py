@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from replicator.sources.shared.dialect import Dialect
+from replicator.sources.shared.dialect import SourceDialect
 
-POSTGRES = Dialect("postgres", unquoted=str.lower)
+POSTGRES = SourceDialect("postgres", unquoted=str.lower)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from replicator.errors import ConditionRefused, ConfigurationError, TidemarkError
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
-from replicator.sources.shared.dialect import Dialect
+from replicator.sources.shared.dialect import SourceDialect
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -106,7 +106,7 @@ _TYPES = frozenset(
 _NAMED = frozenset({"NOW"})  # functions for which sqlglot has no class
 
 
-def condition_sql(text: str, schema: TableSchema, dialect: Dialect) -> str:
+def condition_sql(text: str, schema: TableSchema, dialect: SourceDialect) -> str:
     """The condition in the words of the source.
 
     ConditionRefused for all that is none over columns of the schema.
@@ -121,7 +121,7 @@ def condition_sql(text: str, schema: TableSchema, dialect: Dialect) -> str:
 
 
 @lru_cache(maxsize=64)
-def _rebuilt(text: str, schema: TableSchema, dialect: Dialect) -> str:
+def _rebuilt(text: str, schema: TableSchema, dialect: SourceDialect) -> str:
     import sqlglot  # noqa: PLC0415 - a third of a second, and few processes need it
     from sqlglot import exp  # noqa: PLC0415
 
@@ -142,7 +142,7 @@ def _rebuilt(text: str, schema: TableSchema, dialect: Dialect) -> str:
     return found.sql(dialect=dialect.parser, comments=False)
 
 
-def _check(part: exp.Expr, schema: TableSchema, dialect: Dialect) -> None:
+def _check(part: exp.Expr, schema: TableSchema, dialect: SourceDialect) -> None:
     """Names of columns are quoted on the way, as the schema has them."""
     kind = type(part).__name__
     if kind == "Column":
@@ -157,7 +157,7 @@ def _check(part: exp.Expr, schema: TableSchema, dialect: Dialect) -> None:
         raise _refused(schema, f"it has {called.upper()}, which is not supported in a condition")
 
 
-def _column(part: exp.Expr, schema: TableSchema, dialect: Dialect) -> exp.Expr:
+def _column(part: exp.Expr, schema: TableSchema, dialect: SourceDialect) -> exp.Expr:
     from sqlglot import exp  # noqa: PLC0415
 
     quoted = bool(getattr(part.this, "quoted", False))

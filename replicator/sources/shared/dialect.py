@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class SourceDialect:
     """A source's SQL.
 
     parser: sqlglot's name of it.  quote: around names, doubled inside of them.

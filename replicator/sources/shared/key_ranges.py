@@ -12,13 +12,13 @@ from typing import ClassVar
 from replicator.model.schema import TableSchema
 from replicator.sources.base import KeyRange
 from replicator.sources.shared.conditions import condition_sql
-from replicator.sources.shared.dialect import Dialect
+from replicator.sources.shared.dialect import SourceDialect
 
 
 class KeyRanges(ABC):
     """Of one table.  Key values are literals of the dialect, columns of the key are told by their place in it."""
 
-    dialect: Dialect
+    dialect: SourceDialect
     everything: ClassVar[str] = "TRUE"  # a condition that every row fulfils
 
     def __init__(self, schema: TableSchema) -> None:

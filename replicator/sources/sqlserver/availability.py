@@ -7,7 +7,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from replicator.errors import SourceUnreachable, TidemarkError
-from replicator.sources.sqlserver.connection import TO_PRIMARY, Connection
+from replicator.sources.sqlserver.connection import TO_PRIMARY, SqlServerSession
 from replicator.sources.sqlserver.dialect import quoted
 
 _READ_ONLY = "SELECT CONVERT(nvarchar(40), DATABASEPROPERTYEX(DB_NAME(), 'Updateability'))"
@@ -17,13 +17,13 @@ _STATE = (
 )
 
 
-def is_secondary(connection: Connection) -> bool:
+def is_secondary(connection: SqlServerSession) -> bool:
     """Is the session on a replica that takes no writes?"""
     ((updateability,),) = connection.rows(_READ_ONLY, connection.where)
     return bool(updateability == "READ_ONLY")
 
 
-def require_primary(connection: Connection) -> None:
+def require_primary(connection: SqlServerSession) -> None:
     """SourceUnreachable: after a failover another replica answers at the address, or will."""
     if is_secondary(connection):
         said = f"{connection.where} is a secondary replica, where Tidemark cannot write its marks."
@@ -35,7 +35,7 @@ def resume(database: str) -> str:
     return f"ALTER DATABASE {quoted(database)} SET HADR RESUME; -- on the secondary replica"
 
 
-def standing_still(connection: Connection) -> str:
+def standing_still(connection: SqlServerSession) -> str:
     """Why the secondary that the session is on gets or redoes no log; empty where it does, or nothing is shown of it
     (VIEW SERVER STATE).
     """

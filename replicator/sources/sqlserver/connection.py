@@ -114,7 +114,7 @@ def driver() -> ModuleType:
     return module
 
 
-class Connection:
+class SqlServerSession:
     """One session in autocommit; one statement at a time.  `cancel` may be called by any thread.
 
     names: how the database compares names, once somebody has asked.
@@ -214,7 +214,7 @@ class Connection:
             self._raw.close()
 
 
-def connect(config: SqlServerConfig) -> Connection:
+def connect(config: SqlServerConfig) -> SqlServerSession:
     """An open connection in the database, READ COMMITTED, with English messages.
 
     Raises SourceUnreachable, SourceAuthenticationFailed, SourcePermissionDenied; ConfigurationError without the driver.
@@ -234,7 +234,7 @@ def connect(config: SqlServerConfig) -> Connection:
     return _connected(config, addresses[-1])
 
 
-def _connected(config: SqlServerConfig, address: str) -> Connection:
+def _connected(config: SqlServerConfig, address: str) -> SqlServerSession:
     try:
         return _logged_in(config, address)
     except SourceAuthenticationFailed as error:
@@ -279,13 +279,13 @@ def _not_let_in(config: SqlServerConfig, rows: list[tuple[Any, ...]]) -> Tidemar
     return _of_the_server(SourceUnreachable(f"{said}: {why}.", remedy=remedy))
 
 
-def _logged_in(config: SqlServerConfig, address: str) -> Connection:
+def _logged_in(config: SqlServerConfig, address: str) -> SqlServerSession:
     module = driver()
     with translated(config.where):
         raw = module.connect(_connection_string(config, address), autocommit=True, timeout=config.connect_timeout)
         try:
             raw.timeout = config.statement_timeout
-            connection = Connection(raw, config.where, config.statement_timeout)
+            connection = SqlServerSession(raw, config.where, config.statement_timeout)
             connection.run(_SESSION, config.where)
         except BaseException:
             raw.close()
@@ -320,7 +320,7 @@ def _connection_string(config: SqlServerConfig, address: str) -> str:
 
 
 @contextmanager
-def translated(where: str | TableId, connection: Connection | None = None) -> Iterator[None]:
+def translated(where: str | TableId, connection: SqlServerSession | None = None) -> Iterator[None]:
     """Errors of the driver inside become Tidemark's.
 
     `where`: the table that was asked about, whose trouble the server's answer then is (invariant 13); or a name of the

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from replicator.model.identifiers import TableId
-from replicator.sources.shared.dialect import Dialect
+from replicator.sources.shared.dialect import SourceDialect
 
 
 @dataclass(frozen=True, slots=True)
-class _Bracketed(Dialect):
+class _Bracketed(SourceDialect):
     """Names in brackets, of which the closing one is doubled inside: valid whatever QUOTED_IDENTIFIER is."""
 
     def quoted(self, *names: str) -> str:

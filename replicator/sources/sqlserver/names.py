@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import EXACT_NAMES, NameRule, TableSet
-from replicator.sources.sqlserver.connection import Connection
+from replicator.sources.sqlserver.connection import SqlServerSession
 
 _TURKISH = ("turkish", "azeri", "sql_latin1_general_cp1254")
 _DOTLESS = str.maketrans({"I": "\u0131", "\u0130": "i"})
@@ -32,7 +32,7 @@ def name_rule(collation: str) -> NameRule:
     return NameRule(lowered_turkish if collation.lower().startswith(_TURKISH) else lowered)
 
 
-def names_of(connection: Connection) -> NameRule:
+def names_of(connection: SqlServerSession) -> NameRule:
     """The rule of the database that the connection is in, asked once."""
     if connection.names is None:
         ((collation,),) = connection.rows(

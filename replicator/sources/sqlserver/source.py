@@ -12,7 +12,7 @@ from replicator.sources.shared.source import ServerSource
 from replicator.sources.sqlserver.catalog.catalog import SqlServerCatalog
 from replicator.sources.sqlserver.check.checks import run_checks
 from replicator.sources.sqlserver.config import Capture, SqlServerConfig
-from replicator.sources.sqlserver.connection import Connection, connect
+from replicator.sources.sqlserver.connection import SqlServerSession, connect
 from replicator.sources.sqlserver.names import names_of
 from replicator.sources.sqlserver.snapshot.reader import SqlServerSnapshotReader
 from replicator.sources.sqlserver.stream.change_log import ChangeLog
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from replicator.sources.sqlserver.tracking.reader import ChangeTrackingReader
 
 
-class SqlServerSource(ServerSource[SqlServerConfig, Connection]):
+class SqlServerSource(ServerSource[SqlServerConfig, SqlServerSession]):
     """One database."""
 
     def check(self, tables: TableSet | None = None) -> list[CheckResult]:
@@ -59,16 +59,16 @@ class SqlServerSource(ServerSource[SqlServerConfig, Connection]):
         """With connections of its own."""
         return SqlServerSnapshotReader(self.config, options, replicator, self.tables)
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> SqlServerSession:
         return connect(self.config)
 
-    def _answers(self, connection: Connection) -> bool:
+    def _answers(self, connection: SqlServerSession) -> bool:
         try:
             return connection.open and bool(connection.rows("SELECT 1", connection.where))
         except TidemarkError:
             return False
 
-    def _cancel(self, connection: Connection | None) -> None:
+    def _cancel(self, connection: SqlServerSession | None) -> None:
         if connection is not None:
             connection.cancel()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId
-from replicator.sources.sqlserver.connection import Connection
+from replicator.sources.sqlserver.connection import SqlServerSession
 from replicator.sources.sqlserver.dialect import literal, quoted
 
 TABLE = "watermark"
@@ -37,7 +37,7 @@ def check_mark(replicator: str, token: str) -> None:
         raise ValueError(f"A mark has at most {MAX_TOKEN} characters.")
 
 
-def write_mark(connection: Connection, schema: str, replicator: str, token: str) -> None:
+def write_mark(connection: SqlServerSession, schema: str, replicator: str, token: str) -> None:
     """Returns when the mark is committed.  `connection` is in autocommit: a statement is a transaction."""
     check_mark(replicator, token)
     name, ours = quoted(schema, TABLE), literal(replicator)
@@ -48,7 +48,7 @@ def write_mark(connection: Connection, schema: str, replicator: str, token: str)
     )
 
 
-def forget(connection: Connection, schema: str, replicator: str) -> None:
+def forget(connection: SqlServerSession, schema: str, replicator: str) -> None:
     """Remove the replicator's row; no error where there is nothing."""
     connection.run(
         f"IF OBJECT_ID({literal(quoted(schema, TABLE))}, N'U') IS NOT NULL "

@@ -10,13 +10,13 @@ from replicator.targets.bigquery.config import BigQueryDestination
 from replicator.targets.bigquery.connection import RETRY, BigQuerySession
 from replicator.targets.bigquery.dialect import BigQueryDialect
 from replicator.targets.bigquery.failures import explained
-from replicator.targets.kind import Preview, QueryExample, TableReport
+from replicator.targets.kind import InspectedTable, Preview, QueryExample
 from replicator.targets.warehouse.inspection import table_preview, table_report
 
 PAGE_SECONDS = 15.0
 
 
-def report(destination: BigQueryDestination, table: TargetTable) -> TableReport | None:
+def report(destination: BigQueryDestination, table: TargetTable) -> InspectedTable | None:
     """None where there is no such table.  Raises TargetError."""
     dialect = BigQueryDialect(destination)
     with closing(BigQuerySession(destination)) as session:

@@ -12,7 +12,7 @@ from replicator.targets.bigquery.config import DESTINATION_FORM, BigQueryDestina
 from replicator.targets.bigquery.names import bigquery_type, refused_column
 from replicator.targets.identifiers import IdentifierPolicy
 from replicator.targets.kind import Opening, Settings, TypeSupport
-from replicator.targets.warehouse.kind import Checks, Inspection, database_kind
+from replicator.targets.warehouse.kind import CheckModule, Inspection, database_kind
 
 if TYPE_CHECKING:
     from replicator.verification import BigQueryConfig
@@ -51,7 +51,7 @@ def _dataset(settings: Settings) -> str:
     return f"bigquery/{destination(settings).project}"
 
 
-def _modules() -> tuple[Checks, Inspection[BigQueryDestination]]:
+def _modules() -> tuple[CheckModule, Inspection[BigQueryDestination]]:
     from replicator.targets.bigquery import check, inspection  # noqa: PLC0415 - the client is loaded where it is needed
 
     return check, inspection

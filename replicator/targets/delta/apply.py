@@ -11,13 +11,13 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from replicator.folding import changelog, staged_changes
+from replicator.folding.unchanged_values import UNBOUNDED, ValuesUnknown
 from replicator.model.mode import Mode
 from replicator.staging.storage import Storage
 from replicator.state.journal import EventKind
 from replicator.targets.base import Append, Counts, DeleteBelow, Merge, Position, Replace
 from replicator.targets.delta import merging
 from replicator.targets.delta.live_files import LiveFiles
-from replicator.targets.delta.merging import ValuesUnknown
 from replicator.targets.delta.table import OpenTable
 
 MEMORY = 128 * 1024 * 1024  # of changes that are folded at a time
@@ -73,7 +73,7 @@ def _folded(storage: Storage, files: LiveFiles, table: OpenTable, change: Merge)
     except ValuesUnknown:
         files.restart()
     try:
-        return _parts(storage, files, table, change, merging.UNBOUNDED)
+        return _parts(storage, files, table, change, UNBOUNDED)
     except ValuesUnknown:
         raise merging.values_lost(table, change.schema) from None
 

@@ -15,7 +15,7 @@ from replicator.targets.delta import position as positions
 from replicator.targets.delta.destination import PATIENCE, DeltaStore
 from replicator.targets.delta.failures import explained
 from replicator.targets.delta.table import OpenTable, file_system
-from replicator.targets.kind import Preview, QueryExample, TableReport
+from replicator.targets.kind import InspectedTable, Preview, QueryExample
 from replicator.targets.quoting import double_quoted, shell_word, text_literal
 
 ENTRIES = 1000  # of the log, in which a compaction is looked for
@@ -29,7 +29,7 @@ HIDDEN = {
 OWN = frozenset({*PATIENCE, "aws_conditional_put"})
 
 
-def report(store: DeltaStore, name: TargetTable) -> TableReport | None:
+def report(store: DeltaStore, name: TargetTable) -> InspectedTable | None:
     """None where there is no such table.  Raises TargetError."""
     table = OpenTable.load(store, name)
     if table is None or table.dropped:
@@ -38,7 +38,7 @@ def report(store: DeltaStore, name: TargetTable) -> TableReport | None:
     with explained(store):
         log = file_system(store, table.uri).get_file_info(pafs.FileSelector("_delta_log", allow_not_found=True))
         history = table.delta.history(ENTRIES)
-    return TableReport(
+    return InspectedTable(
         location=table.uri,
         rows=sum(max(one.rows, 0) for one in files),
         bytes=sum(one.size for one in files),

@@ -11,7 +11,7 @@ from replicator.targets.base import Target, TargetTable
 from replicator.targets.delta.destination import CAPABILITIES, DESTINATION_FORM, delta_store, place
 from replicator.targets.delta.names import delta_type
 from replicator.targets.iceberg.destination import NO_LAKE, LakeCatalog
-from replicator.targets.kind import PARTIAL, Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
+from replicator.targets.kind import PARTIAL, InspectedTable, Opening, Preview, Settings, TargetKind, TypeSupport
 from replicator.targets.shared_settings import PREFIX, SHARED_EFFECTS, SHARED_FORM, check_prefix, prefixed
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _written(settings: Settings) -> CheckResult:
     return check_written(settings)
 
 
-def _report(settings: Settings, own: LakeCatalog, namespace: str, name: str) -> TableReport | None:
+def _report(settings: Settings, own: LakeCatalog, namespace: str, name: str) -> InspectedTable | None:
     from replicator.targets.delta.inspection import report  # noqa: PLC0415
 
     return report(delta_store(settings, own), TargetTable(namespace, name))

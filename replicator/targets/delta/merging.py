@@ -16,18 +16,13 @@ from replicator.folding.fold import Numbers, fold
 from replicator.folding.kept_columns import carried
 from replicator.folding.key_set import KeySet
 from replicator.model.mode import CURRENT, DELETED, DELETED_AT, VALID_FROM, VALID_TO, Mode
-from replicator.model.schema import SEQUENCE, UNCHANGED, TableSchema
+from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.targets.base import Counts, DeleteBelow
 from replicator.targets.delta.live_files import LiveFiles, gathered
 from replicator.targets.delta.table import OpenTable
 from replicator.targets.parquet_files import shaped
 
-UNBOUNDED = 1 << 62
 TIME = pa.timestamp("us", tz="UTC")
-
-
-class ValuesUnknown(Exception):
-    """Values that UPDATEs left out are neither in this part nor in the target."""
 
 
 def merge(files: LiveFiles, table: OpenTable, schema: TableSchema, changes: pa.Table, *, emptied: bool) -> Counts:
@@ -114,17 +109,14 @@ def _keyless(files: LiveFiles, table: OpenTable, schema: TableSchema, changes: p
 
 def _filled(files: LiveFiles, table: OpenTable, schema: TableSchema, changes: pa.Table, *, emptied: bool) -> pa.Table:
     """With the values that UPDATEs left out."""
-    if not (left_out := unchanged_values.places(changes)):
-        return changes.drop_columns([UNCHANGED])
-    names = list(dict.fromkeys([*schema.key, *(schema.names[place] for place in left_out), SEQUENCE]))
-    parts = [pa.schema([table.arrow.field(name) for name in names]).empty_table()]
-    keys = KeySet(unchanged_values.concerned(changes, schema))
-    parts += [rows for _, _, _, rows in files.find(keys, names)]
-    held, newest = pa.concat_tables(parts).combine_chunks(), table.mode is Mode.MIRROR
-    found = unchanged_values.filled(changes, held, schema, UNBOUNDED, newest=newest, guess=emptied)
-    if found is None:
-        raise ValuesUnknown
-    return found
+
+    def held(keys: pa.Table, names: list[str]) -> pa.Table:
+        none = pa.schema([table.arrow.field(name) for name in names]).empty_table()
+        found = [rows for _, _, _, rows in files.find(KeySet(keys), names)]
+        return pa.concat_tables([none, *found]).combine_chunks()
+
+    newest = table.mode is Mode.MIRROR
+    return unchanged_values.completed(changes, schema, held, newest=newest, guess=emptied)
 
 
 def values_lost(table: OpenTable, schema: TableSchema) -> Exception:

@@ -15,12 +15,12 @@ from replicator.targets.iceberg import reading
 from replicator.targets.iceberg.destination import LakeCatalog
 from replicator.targets.iceberg.failures import explained
 from replicator.targets.iceberg.query_examples import examples
-from replicator.targets.kind import Preview, TableReport
+from replicator.targets.kind import InspectedTable, Preview
 
 ANCESTORS = 10_000
 
 
-def report(lake: LakeCatalog, namespace: str, name: str) -> TableReport | None:
+def report(lake: LakeCatalog, namespace: str, name: str) -> InspectedTable | None:
     """None where there is no such table.  Raises TargetError."""
     with reading.opened(lake) as catalog:
         table = reading.table(catalog, namespace, name)
@@ -43,14 +43,14 @@ def preview(lake: LakeCatalog, name: TargetTable, rows: int) -> Preview | None:
         return Preview.of(names, found.to_pylist())
 
 
-def _report(lake: LakeCatalog, table: Table, namespace: str, name: str) -> TableReport:
+def _report(lake: LakeCatalog, table: Table, namespace: str, name: str) -> InspectedTable:
     snapshot = table.current_snapshot()
     summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
 
     def total(what: str) -> int:
         return int(summary.get(f"total-{what}", 0))
 
-    return TableReport(
+    return InspectedTable(
         location=table.location(),
         rows=total("records") - total("position-deletes"),
         bytes=total("files-size"),

@@ -31,7 +31,7 @@ from replicator.targets.iceberg.layout import (
 )
 from replicator.targets.iceberg.table.type_names import iceberg_type
 from replicator.targets.identifiers import IdentifierPolicy
-from replicator.targets.kind import Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
+from replicator.targets.kind import InspectedTable, Opening, Preview, Settings, TargetKind, TypeSupport
 from replicator.targets.shared_settings import PREFIX, SHARED_EFFECTS, SHARED_FORM, check_prefix, prefixed
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _written(settings: Settings) -> CheckResult:
     return check_written(settings)
 
 
-def _report(settings: Settings, own: LakeCatalog, namespace: str, name: str) -> TableReport | None:
+def _report(settings: Settings, own: LakeCatalog, namespace: str, name: str) -> InspectedTable | None:
     from replicator.targets.iceberg.inspection import report  # noqa: PLC0415
 
     return report(lake_catalog(settings, own), namespace, name)

@@ -9,7 +9,7 @@ from replicator.errors import TargetError
 from replicator.model.schema import SEQUENCE
 from replicator.sources.postgres.connection import literal
 from replicator.targets.base import TargetTable
-from replicator.targets.kind import CELL, Preview, QueryExample, TableReport
+from replicator.targets.kind import CELL, InspectedTable, Preview, QueryExample
 from replicator.targets.postgres.config import PostgresDestination
 from replicator.targets.postgres.connection import PostgresSession
 from replicator.targets.postgres.dialect import PostgresDialect
@@ -18,7 +18,7 @@ from replicator.targets.warehouse.inspection import table_preview, table_report
 COUNT_SECONDS = 5  # a page waits no longer for an exact count
 
 
-def report(destination: PostgresDestination, table: TargetTable) -> TableReport | None:
+def report(destination: PostgresDestination, table: TargetTable) -> InspectedTable | None:
     """None where there is no such table.  Raises TargetError."""
     dialect = PostgresDialect(destination)
     with closing(_session(destination)) as session:

@@ -14,7 +14,7 @@ from replicator.targets.kind import Opening, Settings, TypeSupport
 from replicator.targets.postgres.config import DESTINATION_FORM, PostgresDestination, destination, place
 from replicator.targets.postgres.names import NAMES, postgres_type, refused_column
 from replicator.targets.warehouse.dialect import POSITIONS
-from replicator.targets.warehouse.kind import Checks, Inspection, database_kind
+from replicator.targets.warehouse.kind import CheckModule, Inspection, database_kind
 
 if TYPE_CHECKING:
     from replicator.verification import DatabaseConfig
@@ -46,7 +46,7 @@ def _dataset(settings: Settings) -> str:
     return f"postgres://{server}/{quote(database)}"
 
 
-def _modules() -> tuple[Checks, Inspection[PostgresDestination]]:
+def _modules() -> tuple[CheckModule, Inspection[PostgresDestination]]:
     from replicator.targets.postgres import check, inspection  # noqa: PLC0415 - the client is loaded where it is needed
 
     return check, inspection

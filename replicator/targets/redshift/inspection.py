@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 
 from replicator.model.schema import SEQUENCE
 from replicator.targets.base import TargetTable
-from replicator.targets.kind import Preview, QueryExample, TableReport
+from replicator.targets.kind import InspectedTable, Preview, QueryExample
 from replicator.targets.redshift.aws import Aws
 from replicator.targets.redshift.config import RedshiftDestination
 from replicator.targets.redshift.connection import RedshiftSession
@@ -19,7 +19,7 @@ PAGE_SECONDS = 5  # a page waits no longer for a statement
 MEBIBYTE = 1024 * 1024
 
 
-def report(to: RedshiftDestination, table: TargetTable) -> TableReport | None:
+def report(to: RedshiftDestination, table: TargetTable) -> InspectedTable | None:
     """None where there is no such table.  Raises TargetError."""
     dialect = RedshiftDialect(to)
     with _session(to) as session:

@@ -19,7 +19,7 @@ from replicator.targets.redshift.sql import (
     redshift_type,
     refused_column,
 )
-from replicator.targets.warehouse.kind import Checks, Inspection, database_kind
+from replicator.targets.warehouse.kind import CheckModule, Inspection, database_kind
 
 if TYPE_CHECKING:
     from replicator.verification import RedshiftConfig
@@ -63,7 +63,7 @@ def _dataset(settings: Settings) -> str:
     return f"redshift://{server}/{quote(database)}"
 
 
-def _modules() -> tuple[Checks, Inspection[RedshiftDestination]]:
+def _modules() -> tuple[CheckModule, Inspection[RedshiftDestination]]:
     from replicator.targets.redshift import check, inspection  # noqa: PLC0415 - the client is loaded where it is needed
 
     return check, inspection

@@ -6,7 +6,7 @@ from contextlib import closing
 
 from replicator.model.schema import SEQUENCE
 from replicator.targets.base import TargetTable
-from replicator.targets.kind import CELL, Preview, QueryExample, TableReport
+from replicator.targets.kind import CELL, InspectedTable, Preview, QueryExample
 from replicator.targets.snowflake.config import DOMAIN, SnowflakeDestination
 from replicator.targets.snowflake.connection import SnowflakeSession
 from replicator.targets.snowflake.dialect import SnowflakeDialect
@@ -14,7 +14,7 @@ from replicator.targets.snowflake.names import literal, quoted
 from replicator.targets.warehouse.inspection import table_preview, table_report
 
 
-def report(destination: SnowflakeDestination, table: TargetTable) -> TableReport | None:
+def report(destination: SnowflakeDestination, table: TargetTable) -> InspectedTable | None:
     """None where there is no such table.  Raises TargetError.  It needs no warehouse that runs."""
     dialect = SnowflakeDialect(destination)
     with closing(SnowflakeSession(destination)) as session:

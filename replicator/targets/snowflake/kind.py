@@ -13,7 +13,7 @@ from replicator.targets.kind import NONE, Opening, Settings, TypeSupport
 from replicator.targets.snowflake.config import DESTINATION_FORM, SnowflakeDestination, destination, place
 from replicator.targets.snowflake.dialect import refused_column
 from replicator.targets.snowflake.names import MAX_SCALE, snowflake_type
-from replicator.targets.warehouse.kind import Checks, Inspection, database_kind
+from replicator.targets.warehouse.kind import CheckModule, Inspection, database_kind
 
 if TYPE_CHECKING:
     from replicator.verification import SnowflakeConfig
@@ -56,7 +56,7 @@ def _dataset(settings: Settings) -> str:
     return f"snowflake://{account}/{database}"
 
 
-def _modules() -> tuple[Checks, Inspection[SnowflakeDestination]]:
+def _modules() -> tuple[CheckModule, Inspection[SnowflakeDestination]]:
     from replicator.targets.snowflake import check, inspection  # noqa: PLC0415 - the client is loaded where it is needed
 
     return check, inspection

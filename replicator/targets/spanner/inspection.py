@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from replicator.errors import TargetError
 from replicator.model.schema import SEQUENCE
 from replicator.targets.base import TargetTable
-from replicator.targets.kind import CELL, Preview, QueryExample, TableReport
+from replicator.targets.kind import CELL, InspectedTable, Preview, QueryExample
 from replicator.targets.spanner.config import SpannerDestination
 from replicator.targets.spanner.connection import SpannerSession
 from replicator.targets.spanner.dialect import SpannerDialect
@@ -20,7 +20,7 @@ COLUMNS = (
 )
 
 
-def report(destination: SpannerDestination, table: TargetTable) -> TableReport | None:
+def report(destination: SpannerDestination, table: TargetTable) -> InspectedTable | None:
     """None where there is no such table.  Raises TargetError.  bytes: of the last hour, where Spanner tells them."""
     place, size = SpannerDialect(destination).place(table), 0
     with closing(SpannerSession(destination)) as session:

@@ -10,7 +10,7 @@ from replicator.targets.base import Capabilities, Target
 from replicator.targets.kind import FULL, PARTIAL, Opening, Settings, TypeSupport
 from replicator.targets.spanner.config import DESTINATION_FORM, SpannerDestination, destination, place
 from replicator.targets.spanner.names import IDENTIFIERS, MAX_SCALE, MAX_WHOLE, TYPES, fits
-from replicator.targets.warehouse.kind import Checks, Inspection, database_kind
+from replicator.targets.warehouse.kind import CheckModule, Inspection, database_kind
 
 if TYPE_CHECKING:
     from replicator.verification import SpannerConfig
@@ -50,7 +50,7 @@ def _dataset(settings: Settings) -> str:
     return f"spanner://{one.project}:{one.instance}/{one.database}"
 
 
-def _modules() -> tuple[Checks, Inspection[SpannerDestination]]:
+def _modules() -> tuple[CheckModule, Inspection[SpannerDestination]]:
     from replicator.targets.spanner import check, inspection  # noqa: PLC0415 - the client is loaded where it is needed
 
     return check, inspection

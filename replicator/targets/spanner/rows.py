@@ -21,6 +21,7 @@ from google.cloud.spanner_v1 import Mutation
 from replicator.errors import TableError
 from replicator.faults import reach
 from replicator.folding import changelog, staged_changes
+from replicator.folding.unchanged_values import UNBOUNDED, ValuesUnknown
 from replicator.model.change import Operation
 from replicator.model.mode import CURRENT, DELETED, DELETED_AT, VALID_FROM, VALID_TO, Mode
 from replicator.model.schema import COMMIT_TS, OPERATION, SEQUENCE, TXN_ID, TableSchema
@@ -37,7 +38,6 @@ from replicator.targets.spanner.values import Budget, encoded
 from replicator.targets.warehouse import changes as warehouse
 from replicator.targets.warehouse.changes import Outcome, RowsByMode
 from replicator.targets.warehouse.dialect import Session
-from replicator.targets.warehouse.folds import UNBOUNDED, ValuesUnknown
 from replicator.targets.warehouse.position import OpenTable
 from replicator.targets.warehouse.stepwise import moved
 

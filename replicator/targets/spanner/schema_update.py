@@ -30,7 +30,7 @@ from replicator.targets.spanner.values import Budget, encoded
 from replicator.targets.warehouse.dialect import Columns, Session
 from replicator.targets.warehouse.position import OpenTable, overtaken
 from replicator.targets.warehouse.schema_update import name_not_free
-from replicator.targets.warehouse.stepwise import EMPTY, ColumnChange, Row, StepwiseSchemaChanges, mark, to_make
+from replicator.targets.warehouse.stepwise import EMPTY, Row, StepwiseChange, StepwiseSchemaChanges, mark, to_make
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class SpannerSchemaChanges(StepwiseSchemaChanges):
     positions: SpannerPositions
     budget: Budget = field(default_factory=Budget)
 
-    def _change_columns(self, session: Session, table: OpenTable, change: ColumnChange) -> None:
+    def _change_columns(self, session: Session, table: OpenTable, change: StepwiseChange) -> None:
         columns = [(name, DataType.parse(text)) for name, text in json.loads(str(change.after["columns"])).items()]
         key = primary_key(columns, change.key, one=table.mode is not Mode.HISTORY)
         there = self.dialect.key(session, table.name)

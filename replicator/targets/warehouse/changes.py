@@ -14,6 +14,7 @@ import pyarrow as pa
 from replicator.errors import TargetConflict, TidemarkError, ValuesLost
 from replicator.faults import reach
 from replicator.folding import changelog, staged_changes
+from replicator.folding.unchanged_values import UNBOUNDED, ValuesUnknown
 from replicator.model.mode import CURRENT, DELETED, DELETED_AT, VALID_FROM, VALID_TO, Mode
 from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.staging.storage import Storage
@@ -28,7 +29,7 @@ from replicator.targets.base import (
 )
 from replicator.targets.warehouse import folds
 from replicator.targets.warehouse.dialect import Dialect, Session
-from replicator.targets.warehouse.folds import UNBOUNDED, Merging, ValuesUnknown
+from replicator.targets.warehouse.folds import Merging
 from replicator.targets.warehouse.position import OpenTable, Positions
 
 MEMORY = 128 * 1024 * 1024  # of changes that are folded at a time

@@ -18,17 +18,11 @@ from replicator.folding import history_and_soft_delete, keyless, unchanged_value
 from replicator.folding.fold import fold
 from replicator.folding.kept_columns import carried
 from replicator.model.mode import Mode
-from replicator.model.schema import OPERATION, SEQUENCE, UNCHANGED, TableSchema
+from replicator.model.schema import OPERATION, SEQUENCE, TableSchema
 from replicator.targets.base import Counts
 from replicator.targets.parquet_files import shaped
 from replicator.targets.warehouse.dialect import DELETE, PUT, Dialect, Session
 from replicator.targets.warehouse.position import OpenTable
-
-UNBOUNDED = 1 << 62
-
-
-class ValuesUnknown(Exception):
-    """Values that UPDATEs left out are neither in this part nor in the target."""
 
 
 @dataclass(frozen=True)
@@ -86,15 +80,8 @@ def filled(merging: RowsHeld, changes: pa.Table, *, emptied: bool) -> pa.Table:
     schema = merging.schema
     if not schema.partial:
         return changes
-    if not (left_out := unchanged_values.places(changes)):
-        return changes.drop_columns([UNCHANGED])
-    names = list(dict.fromkeys([*schema.key, *(schema.names[place] for place in left_out), SEQUENCE]))
-    held = merging.held(unchanged_values.concerned(changes, schema), names)
     newest = merging.table.mode is Mode.MIRROR
-    found = unchanged_values.filled(changes, held, schema, UNBOUNDED, newest=newest, guess=emptied)
-    if found is None:
-        raise ValuesUnknown
-    return found
+    return unchanged_values.completed(changes, schema, merging.held, newest=newest, guess=emptied)
 
 
 def versions(merging: RowsHeld, changes: pa.Table) -> tuple[pa.Table, pa.Table, int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from replicator.targets.kind import Preview, QueryExample, TableReport
+from replicator.targets.kind import InspectedTable, Preview, QueryExample
 
 
 def table_report(
@@ -18,9 +18,9 @@ def table_report(
     rows: Any,
     size: Any = 0,
     committed_at: datetime | None = None,
-) -> TableReport:
+) -> InspectedTable:
     """names: of all columns, of which `sequence` is not counted; rows, size (bytes): None where they are not known."""
-    return TableReport(
+    return InspectedTable(
         location=location,
         rows=int(rows or 0),
         bytes=int(size or 0),

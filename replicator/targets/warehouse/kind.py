@@ -10,7 +10,7 @@ from replicator.sources.base import CheckResult, FormField
 from replicator.targets.base import Capabilities, Target, TargetTable
 from replicator.targets.iceberg.destination import LakeCatalog
 from replicator.targets.identifiers import IdentifierPolicy
-from replicator.targets.kind import Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
+from replicator.targets.kind import InspectedTable, Opening, Preview, Settings, TargetKind, TypeSupport
 from replicator.targets.shared_settings import PREFIX, SHARED_EFFECTS, SHARED_FORM, check_prefix, prefixed
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ D = TypeVar("D")
 D_contra = TypeVar("D_contra", contravariant=True)
 
 
-class Checks(Protocol):
+class CheckModule(Protocol):
     """A kind's module `check`."""
 
     def check(self, settings: Settings, /) -> list[CheckResult]: ...
@@ -41,7 +41,7 @@ class Checks(Protocol):
 class Inspection(Protocol[D_contra]):
     """A kind's module `inspection`."""
 
-    def report(self, destination: D_contra, table: TargetTable, /) -> TableReport | None: ...
+    def report(self, destination: D_contra, table: TargetTable, /) -> InspectedTable | None: ...
 
     def preview(self, destination: D_contra, table: TargetTable, rows: int, /) -> Preview | None: ...
 
@@ -52,7 +52,7 @@ def database_kind(  # noqa: PLR0913 - what differs, all by name
     about: str,
     *,
     destination: Callable[[Settings], D],
-    modules: Callable[[], tuple[Checks, Inspection[D]]],
+    modules: Callable[[], tuple[CheckModule, Inspection[D]]],
     open: Callable[[Opening], Target],  # noqa: A002 - as in `TargetKind`
     capabilities: Capabilities,
     types: Callable[[DataType], TypeSupport],
@@ -83,7 +83,7 @@ def database_kind(  # noqa: PLR0913 - what differs, all by name
     def written(settings: Settings) -> CheckResult:
         return modules()[0].check_written(settings)
 
-    def report(settings: Settings, own: LakeCatalog, namespace: str, name: str) -> TableReport | None:
+    def report(settings: Settings, own: LakeCatalog, namespace: str, name: str) -> InspectedTable | None:
         del own
         return modules()[1].report(destination(settings), TargetTable(namespace, name))
 

@@ -20,7 +20,7 @@ from replicator.targets.warehouse.position import OpenTable, Positions
 
 
 @dataclass(frozen=True)
-class SchemaChanges:
+class DefinitionChanges:
     """Changes of definitions of one replicator's tables."""
 
     dialect: Dialect

@@ -192,7 +192,7 @@ class MarkedPositions(Positions):
 
 
 @dataclass(frozen=True)
-class ColumnChange:
+class StepwiseChange:
     """row, after: the position's before, and when all is made; gone: columns that are dropped first; key: the new."""
 
     row: Row
@@ -204,13 +204,13 @@ class ColumnChange:
 
 @dataclass(frozen=True)
 class StepwiseSchemaChanges:
-    """See `SchemaChanges`."""
+    """See `DefinitionChanges`."""
 
     dialect: Definitions
     positions: MarkedPositions
 
     def create(self, session: Session, name: TargetTable, change: Create, seen: str | None) -> str:
-        """See `SchemaChanges`."""
+        """See `DefinitionChanges`."""
         schema, dialect = change.schema, self.dialect
         change.mode.check(schema)
         dialect.check_columns(schema.names, str(schema.table))
@@ -231,7 +231,7 @@ class StepwiseSchemaChanges:
         return "recreate" if there else "create"
 
     def drop(self, session: Session, name: TargetTable, seen: str | None) -> bool:
-        """See `SchemaChanges`."""
+        """See `DefinitionChanges`."""
         row, there = self.positions.claim(session, name, seen)
         if row is None or not (there or row["pending"]):
             return False
@@ -243,7 +243,7 @@ class StepwiseSchemaChanges:
         return True
 
     def evolve(self, session: Session, name: TargetTable, change: Evolve, seen: str | None) -> bool:
-        """See `SchemaChanges`."""
+        """See `DefinitionChanges`."""
         row = self.positions.settled(session, name)
         table = self.positions.required(session, name, seen)
         if row is None or table.position.schema_version >= change.version:
@@ -259,16 +259,16 @@ class StepwiseSchemaChanges:
         key = () if table.mode is Mode.CHANGELOG else change.schema.key
         at = table.position
         after = Position(at.applied, at.loaded, change.version, at.load, at.mode, at.item)
-        self._change_columns(session, table, ColumnChange(row, moved(row, columns, after, kept), plan, gone, key))
+        self._change_columns(session, table, StepwiseChange(row, moved(row, columns, after, kept), plan, gone, key))
         return True
 
-    def _change_columns(self, session: Session, table: OpenTable, change: ColumnChange) -> None:
+    def _change_columns(self, session: Session, table: OpenTable, change: StepwiseChange) -> None:
         marked = change.after | {"pending": to_make([*column_steps(change), ["keyed", list(change.key)]])}
         self.positions.swap(session, table.name, change.row, marked)
         self.positions.settle(session, table.name, marked)
 
     def rename(self, session: Session, name: TargetTable, change: Rename, seen: str | None) -> bool:
-        """See `SchemaChanges`.  It is done when the position is the new table's."""
+        """See `DefinitionChanges`.  It is done when the position is the new table's."""
         new, positions = change.new, self.positions
         found = positions.seen(session, name, seen)
         if found is None or name == new:
@@ -316,7 +316,7 @@ def moved(row: Row, columns: Mapping[str, str], at: Position, kept: Iterable[str
     }  # fmt: skip
 
 
-def column_steps(change: ColumnChange) -> list[Step]:
+def column_steps(change: StepwiseChange) -> list[Step]:
     """In the order of `Definitions.change_columns`."""
     plan, gone = change.plan, change.gone
     renamed = [(old, new) for old, new in plan.renamed if old not in gone]

@@ -31,13 +31,13 @@ from replicator.targets.base import (
 from replicator.targets.warehouse.changes import SKIPPED, Outcome, RowChanges, RowsByMode, changes_read
 from replicator.targets.warehouse.dialect import Definitions, Dialect, Session
 from replicator.targets.warehouse.position import Positions
-from replicator.targets.warehouse.schema_update import SchemaChanges
+from replicator.targets.warehouse.schema_update import DefinitionChanges
 from replicator.targets.warehouse.stepwise import MarkedPositions, StepwiseSchemaChanges
 
 IDLE_SECONDS = 5.0  # afterwards a connection is asked whether it is alive before it is used
 
 
-Schemas = SchemaChanges | StepwiseSchemaChanges
+Schemas = DefinitionChanges | StepwiseSchemaChanges
 
 
 def _definitions(dialect: Dialect, replicator: str) -> tuple[Positions, Schemas]:
@@ -45,7 +45,7 @@ def _definitions(dialect: Dialect, replicator: str) -> tuple[Positions, Schemas]
         marked = MarkedPositions(dialect, replicator)
         return marked, StepwiseSchemaChanges(dialect, marked)
     positions = Positions(dialect, replicator)
-    return positions, SchemaChanges(dialect, positions)
+    return positions, DefinitionChanges(dialect, positions)
 
 
 @dataclass

@@ -46,7 +46,7 @@ def decimal_type(text: str) -> Named | None:
 
 @dataclass(frozen=True)
 class _Rows:
-    """See `Version`."""
+    """See `TableVersion`."""
 
     pair: TablePair
     kinds: Mapping[str, pa.DataType]

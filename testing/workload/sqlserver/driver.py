@@ -85,7 +85,7 @@ class Connection:
 
 
 class SqlServerDriver:
-    """Of SQL Server; `connect` gives a new `Connection` of a user whose default schema is the player's."""
+    """Of SQL Server; `connect` gives a new `SqlServerSession` of a user whose default schema is the player's."""
 
     errors: tuple[type[Exception], ...] = (mssql_python.exceptions.Exception, RuntimeError)
     setup: AnySession = PostgresSession("UTC", "UTF8", ())

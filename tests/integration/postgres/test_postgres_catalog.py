@@ -12,7 +12,7 @@ from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
 from replicator.sources.base import cascades_of
-from replicator.sources.postgres.catalog.attributes import ColumnFingerprint, Identity, TableDescription
+from replicator.sources.postgres.catalog.attributes import ColumnFingerprint, ReplicaIdentity, TableDescription
 from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, connect, quoted
@@ -202,10 +202,10 @@ def test_the_replica_identity_decides_the_key(each: Connection) -> None:
     )
     seen = {name: described(each, name) for name in ("usual", "by_index", "whole", "heap")}
     assert {name: (d.schema.key, d.key_index, d.identity, d.schema.partial) for name, d in seen.items()} == {
-        "usual": (("a", "b"), "usual_pkey", Identity.DEFAULT, True),
-        "by_index": (("k",), "by_k", Identity.INDEX, True),
-        "whole": (("id",), "whole_pkey", Identity.FULL, False),
-        "heap": ((), "", Identity.FULL, False),
+        "usual": (("a", "b"), "usual_pkey", ReplicaIdentity.DEFAULT, True),
+        "by_index": (("k",), "by_k", ReplicaIdentity.INDEX, True),
+        "whole": (("id",), "whole_pkey", ReplicaIdentity.FULL, False),
+        "heap": ((), "", ReplicaIdentity.FULL, False),
     }
     infos = PostgresCatalog(each).infos([table(name) for name in seen])
     assert [info.key for info in infos.values()] == ["primary", "unique", "primary", ""]
@@ -252,7 +252,7 @@ def test_a_table_whose_rows_the_log_does_not_tell_apart_is_refused_with_what_to_
     error = refused(db, "told")
     assert said in error.message
     run(db, error.remedy)
-    assert described(db, "told").identity is Identity.FULL
+    assert described(db, "told").identity is ReplicaIdentity.FULL
 
 
 def test_a_key_column_that_is_left_out_is_refused(db: Connection) -> None:
@@ -416,7 +416,7 @@ def test_partitions_must_have_their_tables_replica_identity(db: Connection) -> N
     assert "2 partitions" in error.message
     for name in (f"{SCHEMA}.sales_1", f"{OTHER}.sales_2a"):
         run(db, f"ALTER TABLE {name} REPLICA IDENTITY FULL")
-    assert described(db, "sales").identity is Identity.FULL
+    assert described(db, "sales").identity is ReplicaIdentity.FULL
     run(db, f"ALTER TABLE {SCHEMA}.sales REPLICA IDENTITY DEFAULT")
     assert described(db, "sales").schema.key == ("id", "at")  # FULL below has more, which does no harm
     run(db, f"ALTER TABLE {SCHEMA}.sales_1 REPLICA IDENTITY NOTHING")

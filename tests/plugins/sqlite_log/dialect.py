@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from replicator.sources.shared.dialect import Dialect
+from replicator.sources.shared.dialect import SourceDialect
 
-SQLITE = Dialect("sqlite", ignores_case=True)
+SQLITE = SourceDialect("sqlite", ignores_case=True)
 
 
 def literal(text: str) -> str:

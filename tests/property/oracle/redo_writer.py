@@ -16,39 +16,39 @@ import numpy as np
 
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
-from replicator.sources.oracle.rows.redo_rows import DELETE, INSERT, UPDATE, RedoRun, TableLayout
-from replicator.sources.oracle.types import Definition, column_of, value_type
+from replicator.sources.oracle.rows.redo_rows import DELETE, INSERT, UPDATE, RedoLayout, RedoRun
+from replicator.sources.oracle.types import ColumnDefinition, column_of, value_type
 
 TABLE = TableId("SHOP", "O DD")
 DEFINITIONS = (
-    Definition("ID", "NUMBER", nullable=False, precision=9, scale=0),
-    Definition("BIG", "NUMBER", precision=18, scale=0),
-    Definition("AMOUNT", "NUMBER", precision=20, scale=6),
-    Definition("ANY", "NUMBER"),
-    Definition("REAL", "BINARY_DOUBLE"),
-    Definition("NAME", "VARCHAR2", size=100),
-    Definition("NNAME", "NVARCHAR2", size=100),
-    Definition("DAY", "DATE"),
-    Definition("AT", "TIMESTAMP(6)"),
-    Definition("ZONED", "TIMESTAMP(6) WITH TIME ZONE"),
-    Definition("FINE", "TIMESTAMP(9)"),
-    Definition("SPAN", "INTERVAL DAY(2) TO SECOND(6)"),
-    Definition("MONTHS", "INTERVAL YEAR(2) TO MONTH"),
-    Definition("BYTES", "RAW", size=50),
-    Definition("we (,ird", "VARCHAR2", size=10),
-    Definition("PADDED", "CHAR", size=14),
-    Definition("NPADDED", "NCHAR", size=14),
-    Definition("PLACE", "ROWID"),
-    Definition("SMALL", "BINARY_FLOAT"),
-    Definition("LOCAL", "TIMESTAMP(6) WITH LOCAL TIME ZONE"),
+    ColumnDefinition("ID", "NUMBER", nullable=False, precision=9, scale=0),
+    ColumnDefinition("BIG", "NUMBER", precision=18, scale=0),
+    ColumnDefinition("AMOUNT", "NUMBER", precision=20, scale=6),
+    ColumnDefinition("ANY", "NUMBER"),
+    ColumnDefinition("REAL", "BINARY_DOUBLE"),
+    ColumnDefinition("NAME", "VARCHAR2", size=100),
+    ColumnDefinition("NNAME", "NVARCHAR2", size=100),
+    ColumnDefinition("DAY", "DATE"),
+    ColumnDefinition("AT", "TIMESTAMP(6)"),
+    ColumnDefinition("ZONED", "TIMESTAMP(6) WITH TIME ZONE"),
+    ColumnDefinition("FINE", "TIMESTAMP(9)"),
+    ColumnDefinition("SPAN", "INTERVAL DAY(2) TO SECOND(6)"),
+    ColumnDefinition("MONTHS", "INTERVAL YEAR(2) TO MONTH"),
+    ColumnDefinition("BYTES", "RAW", size=50),
+    ColumnDefinition("we (,ird", "VARCHAR2", size=10),
+    ColumnDefinition("PADDED", "CHAR", size=14),
+    ColumnDefinition("NPADDED", "NCHAR", size=14),
+    ColumnDefinition("PLACE", "ROWID"),
+    ColumnDefinition("SMALL", "BINARY_FLOAT"),
+    ColumnDefinition("LOCAL", "TIMESTAMP(6) WITH LOCAL TIME ZONE"),
 )
 _OF_THE_GOLDEN_FILE = 15
 
 
-def _layout(definitions: Sequence[Definition]) -> TableLayout:
+def _layout(definitions: Sequence[ColumnDefinition]) -> RedoLayout:
     columns = tuple(column_of(one, TABLE, key=one.name == "ID") for one in definitions)
     types = tuple(value_type(one, TABLE) for one in definitions)
-    return TableLayout(TableSchema(TABLE, columns, ("ID",)), types, (*(one.name for one in definitions), "LEFT_OUT"))
+    return RedoLayout(TableSchema(TABLE, columns, ("ID",)), types, (*(one.name for one in definitions), "LEFT_OUT"))
 
 
 LAYOUT, GOLDEN_LAYOUT = _layout(DEFINITIONS), _layout(DEFINITIONS[:_OF_THE_GOLDEN_FILE])

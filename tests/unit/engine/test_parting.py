@@ -26,7 +26,7 @@ from replicator.sources.mysql.wire import events as e
 from replicator.sources.mysql.wire.events import BinlogEvent
 from replicator.sources.postgres.catalog.attributes import Attribute, PgType
 from replicator.sources.postgres.rows import row_messages as postgres_rows
-from replicator.sources.postgres.rows.row_messages import CommittedTransaction, Layout
+from replicator.sources.postgres.rows.row_messages import CommittedTransaction, TupleLayout
 from replicator.sources.shared import undecodable_rows
 from replicator.sources.shared.undecodable_rows import KEPT_BYTES, MAX_BAD, bisect_undecodable
 
@@ -221,7 +221,9 @@ def delete(key: int) -> bytes:
 
 def postgres(*, keep_undecodable: bool = True) -> postgres_rows.TableRows:
     attributes = (Attribute("id", 1, PgType(23, "int4")), Attribute("v", 2, PgType(25, "text")))
-    return postgres_rows.TableRows(Layout(SCHEMA, attributes, (0, 1), 2), "null", keep_undecodable=keep_undecodable)
+    return postgres_rows.TableRows(
+        TupleLayout(SCHEMA, attributes, (0, 1), 2), "null", keep_undecodable=keep_undecodable
+    )
 
 
 def add_run(rows: postgres_rows.TableRows, messages: list[bytes], first: int, owners: list[int]) -> None:

@@ -11,7 +11,7 @@ from replicator.model.schema import Column, TableSchema
 from replicator.model.types import DataType
 from replicator.sources.registry import KINDS
 from replicator.sources.shared.conditions import MAX_CONDITION_LENGTH, condition_sql
-from replicator.sources.shared.dialect import Dialect
+from replicator.sources.shared.dialect import SourceDialect
 
 COLUMNS = ("id", "v", "Name", 'odd `" col', "at")
 SCHEMA = TableSchema(
@@ -100,8 +100,8 @@ def test_what_it_may_not_be(dialect: str, text: str, why: str) -> None:
 
 
 def test_a_dialect_says_how_names_are_quoted_and_compared() -> None:
-    loud = Dialect("oracle", unquoted=str.upper)
+    loud = SourceDialect("oracle", unquoted=str.upper)
     assert [loud.means("v", "V", quoted=False), loud.means("v", "V", quoted=True)] == [True, False]
-    careless = Dialect("sqlite", ignores_case=True)
+    careless = SourceDialect("sqlite", ignores_case=True)
     assert careless.means("NAME", "Name", quoted=True)
-    assert Dialect("mysql", quote="`").quoted("my`shop", "t") == "`my``shop`.`t`"
+    assert SourceDialect("mysql", quote="`").quoted("my`shop", "t") == "`my``shop`.`t`"

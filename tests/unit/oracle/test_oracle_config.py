@@ -8,7 +8,7 @@ from replicator.errors import ConfigurationError, UnsupportedType
 from replicator.model.identifiers import TableId
 from replicator.sources.oracle.config import Committed, Logs, OracleConfig, TlsMode
 from replicator.sources.oracle.offset import ScnOffset, parse_offset
-from replicator.sources.oracle.types import Definition, type_document, value_type
+from replicator.sources.oracle.types import ColumnDefinition, type_document, value_type
 
 TABLE = TableId("SHOP", "T")
 
@@ -60,41 +60,41 @@ def test_what_is_no_offset_is_refused(data: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("definition", "kind"),
     [
-        (Definition("C", "NUMBER", precision=9), "int"),
-        (Definition("C", "NUMBER", precision=10, scale=0), "bigint"),
-        (Definition("C", "NUMBER", precision=19, scale=0), "decimal(19,0)"),
-        (Definition("C", "NUMBER", precision=5, scale=-2), "int"),
-        (Definition("C", "NUMBER", precision=3, scale=5), "decimal(5,5)"),
-        (Definition("C", "NUMBER", precision=38, scale=-10), "string"),
-        (Definition("C", "NUMBER", scale=0), "decimal(38,0)"),
-        (Definition("C", "NUMBER"), "string"),
-        (Definition("C", "FLOAT", precision=126), "string"),
-        (Definition("C", "DATE"), "timestamp_ntz"),
-        (Definition("C", "TIMESTAMP(6)"), "timestamp_ntz"),
-        (Definition("C", "TIMESTAMP(9)"), "string"),
-        (Definition("C", "TIMESTAMP(3) WITH LOCAL TIME ZONE"), "timestamp"),
-        (Definition("C", "TIMESTAMP(6) WITH TIME ZONE"), "timestamp"),
-        (Definition("C", "INTERVAL DAY(2) TO SECOND(6)"), "string"),
-        (Definition("C", "RAW", size=16), "binary"),
+        (ColumnDefinition("C", "NUMBER", precision=9), "int"),
+        (ColumnDefinition("C", "NUMBER", precision=10, scale=0), "bigint"),
+        (ColumnDefinition("C", "NUMBER", precision=19, scale=0), "decimal(19,0)"),
+        (ColumnDefinition("C", "NUMBER", precision=5, scale=-2), "int"),
+        (ColumnDefinition("C", "NUMBER", precision=3, scale=5), "decimal(5,5)"),
+        (ColumnDefinition("C", "NUMBER", precision=38, scale=-10), "string"),
+        (ColumnDefinition("C", "NUMBER", scale=0), "decimal(38,0)"),
+        (ColumnDefinition("C", "NUMBER"), "string"),
+        (ColumnDefinition("C", "FLOAT", precision=126), "string"),
+        (ColumnDefinition("C", "DATE"), "timestamp_ntz"),
+        (ColumnDefinition("C", "TIMESTAMP(6)"), "timestamp_ntz"),
+        (ColumnDefinition("C", "TIMESTAMP(9)"), "string"),
+        (ColumnDefinition("C", "TIMESTAMP(3) WITH LOCAL TIME ZONE"), "timestamp"),
+        (ColumnDefinition("C", "TIMESTAMP(6) WITH TIME ZONE"), "timestamp"),
+        (ColumnDefinition("C", "INTERVAL DAY(2) TO SECOND(6)"), "string"),
+        (ColumnDefinition("C", "RAW", size=16), "binary"),
     ],
 )
-def test_a_type_becomes_the_one_that_holds_all_of_its_values(definition: Definition, kind: str) -> None:
+def test_a_type_becomes_the_one_that_holds_all_of_its_values(definition: ColumnDefinition, kind: str) -> None:
     assert str(value_type(definition, TABLE).type) == kind
 
 
 @pytest.mark.parametrize(
     ("definition", "why"),
     [
-        (Definition("C", "CLOB"), "large objects"),
-        (Definition("C", "ADDRESS", owner="SHOP"), "object types"),
-        (Definition("C", "XMLTYPE"), "large objects"),
-        (Definition("C", "XMLTYPE", storage="OBJECT-RELATIONAL"), "stored as objects"),
-        (Definition("C", "XMLTYPE", owner="SHOP"), "object types"),
-        (Definition("C", "LONG"), "LogMiner does not show"),
-        (Definition("C", "FUTURE"), "does not know"),
+        (ColumnDefinition("C", "CLOB"), "large objects"),
+        (ColumnDefinition("C", "ADDRESS", owner="SHOP"), "object types"),
+        (ColumnDefinition("C", "XMLTYPE"), "large objects"),
+        (ColumnDefinition("C", "XMLTYPE", storage="OBJECT-RELATIONAL"), "stored as objects"),
+        (ColumnDefinition("C", "XMLTYPE", owner="SHOP"), "object types"),
+        (ColumnDefinition("C", "LONG"), "LogMiner does not show"),
+        (ColumnDefinition("C", "FUTURE"), "does not know"),
     ],
 )
-def test_types_that_the_log_does_not_have_are_refused_by_name(definition: Definition, why: str) -> None:
+def test_types_that_the_log_does_not_have_are_refused_by_name(definition: ColumnDefinition, why: str) -> None:
     with pytest.raises(UnsupportedType, match=why) as refused:
         value_type(definition, TABLE)
     assert "C of SHOP.T" in refused.value.message

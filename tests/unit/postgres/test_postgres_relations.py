@@ -10,7 +10,7 @@ from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
 from replicator.model.table_set import TableSet
 from replicator.model.types import INT
-from replicator.sources.postgres.catalog.attributes import ColumnFingerprint, Identity, TableDescription
+from replicator.sources.postgres.catalog.attributes import ColumnFingerprint, ReplicaIdentity, TableDescription
 from replicator.sources.postgres.stream.relations import Relations
 from replicator.sources.shared.table_change import TableChange
 
@@ -23,7 +23,7 @@ def schema(table: TableId, oid: int) -> TableSchema:
 
 
 def described(table: TableId, oid: int) -> TableDescription:
-    return TableDescription(schema(table, oid), (), oid, Identity.DEFAULT)
+    return TableDescription(schema(table, oid), (), oid, ReplicaIdentity.DEFAULT)
 
 
 def relations(*schemas: TableSchema) -> Relations:

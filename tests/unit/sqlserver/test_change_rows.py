@@ -13,8 +13,8 @@ from replicator.errors import EventUndecodable, ValueDoesNotFit
 from replicator.model.identifiers import TableId
 from replicator.sources.sqlserver.catalog.table_description import (
     CaptureInstance,
-    Identity,
     TableDescription,
+    TableIdentity,
     schema_of,
 )
 from replicator.sources.sqlserver.rows.change_rows import Transactions, change_batch, framed, sort_keys
@@ -29,7 +29,7 @@ INT, TEXT = ColumnDefinition("id", "int", 1), ColumnDefinition("v", "nvarchar", 
 def described(*, key: bool = True) -> tuple[TableDescription, CaptureInstance]:
     instance = CaptureInstance("i", 7, 5, bytes(10), ((1, "id"), (2, "v")))
     keys = ((1,),) if key else ()
-    schema = schema_of(TABLE, (INT, TEXT), keys, Identity(5, "2026", instance.number), partial=False)
+    schema = schema_of(TABLE, (INT, TEXT), keys, TableIdentity(5, "2026", instance.number), partial=False)
     return TableDescription(schema, (INT, TEXT), (INT, TEXT), keys, 5, "2026", (instance,)), instance
 
 

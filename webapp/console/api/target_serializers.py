@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rest_framework import serializers
 
-from replicator.targets.kind import Preview, QueryExample, TableReport
+from replicator.targets.kind import InspectedTable, Preview, QueryExample
 
 
 class QueryExampleSerializer(serializers.Serializer[QueryExample]):
@@ -14,7 +14,7 @@ class QueryExampleSerializer(serializers.Serializer[QueryExample]):
     text = serializers.CharField(help_text="Words in angle brackets stand for secrets")
 
 
-class TableReportSerializer(serializers.Serializer[TableReport]):
+class TableReportSerializer(serializers.Serializer[InspectedTable]):
     """A table of the target as it is now."""
 
     location = serializers.CharField()

@@ -16,7 +16,7 @@ from replicator.sources.oracle.catalog.table_description import TableDescription
 from replicator.sources.oracle.config import WATERMARK
 from replicator.sources.oracle.connection import Connection, execute, read_rows
 from replicator.sources.oracle.dialect import literal, quoted
-from replicator.sources.oracle.types import OBJECT_RELATIONAL, XML, Definition, Form, column_of, value_type
+from replicator.sources.oracle.types import OBJECT_RELATIONAL, XML, ColumnDefinition, Form, column_of, value_type
 from replicator.sources.shared.conditions import users_fault
 from replicator.sources.shared.descriptions import check_left_out, schemas
 
@@ -241,9 +241,9 @@ class OracleCatalog:
         return read_rows(self._connection, sql, _WHERE)
 
 
-def _definition(row: Sequence[Any], comment: str, storage: str) -> Definition:
+def _definition(row: Sequence[Any], comment: str, storage: str) -> ColumnDefinition:
     name, kind, owner, length, precision, scale, characters, nullable, number, *_ = row
-    return Definition(
+    return ColumnDefinition(
         name,
         kind,
         nullable=nullable == "Y",
@@ -273,7 +273,7 @@ def _choose_key(
     return names, not unique
 
 
-def _check_names(table: TableId, definitions: Sequence[Definition]) -> None:
+def _check_names(table: TableId, definitions: Sequence[ColumnDefinition]) -> None:
     for one in definitions:
         if one.name in RESERVED or one.name.startswith(BEFORE):
             message = f"Column {one.name} of {table} has a name that Tidemark uses itself."

@@ -12,7 +12,7 @@ from decimal import Decimal, InvalidOperation
 
 from replicator.sources.oracle.catalog.table_description import TableDescription
 from replicator.sources.oracle.dialect import ORACLE, literal, quoted
-from replicator.sources.oracle.types import XML, Definition, Form, ValueType
+from replicator.sources.oracle.types import XML, ColumnDefinition, Form, ValueType
 from replicator.sources.shared.key_ranges import KeyRanges
 
 SECONDS = "SYYYY-MM-DD HH24:MI:SS"
@@ -22,7 +22,7 @@ MAX_LIST = 1_000  # ORA-01795
 _MOMENTS = (Form.MOMENT, Form.FINE_MOMENT, Form.ZONED)
 
 
-def printed(definition: Definition, value_type: ValueType) -> str:  # noqa: PLR0911 - a case each
+def printed(definition: ColumnDefinition, value_type: ValueType) -> str:  # noqa: PLR0911 - a case each
     """What to SELECT so that the text, number or bytes are the whole value, as `rows.columns` reads it."""
     name = quoted(definition.name)
     match value_type.form:
@@ -41,13 +41,13 @@ def printed(definition: Definition, value_type: ValueType) -> str:  # noqa: PLR0
     return name
 
 
-def _format(definition: Definition) -> str:
+def _format(definition: ColumnDefinition) -> str:
     if definition.data_type == "DATE":
         return SECONDS
     return ZONED if definition.data_type.endswith("WITH TIME ZONE") else FRACTIONS  # a LOCAL one is the session's: UTC
 
 
-def key_expression(definition: Definition, value_type: ValueType) -> str:
+def key_expression(definition: ColumnDefinition, value_type: ValueType) -> str:
     """What to SELECT to get the text that `key_literal` takes."""
     match value_type.form:
         case Form.NUMBER | Form.DIGITS:
@@ -57,7 +57,7 @@ def key_expression(definition: Definition, value_type: ValueType) -> str:
     return printed(definition, value_type)
 
 
-def key_literal(definition: Definition, value_type: ValueType, text: str) -> str:
+def key_literal(definition: ColumnDefinition, value_type: ValueType, text: str) -> str:
     """The SQL literal for a key value."""
     form = value_type.form
     if form in {Form.NUMBER, Form.DIGITS}:
@@ -71,7 +71,7 @@ def key_literal(definition: Definition, value_type: ValueType, text: str) -> str
     return f"{'N' if definition.data_type.startswith('N') else ''}{literal(text)}"
 
 
-def given_literal(definition: Definition, value_type: ValueType, text: str) -> str:
+def given_literal(definition: ColumnDefinition, value_type: ValueType, text: str) -> str:
     """The SQL literal for a key value as people write it (`replicator.snapshot.keys`); NULL for what is none."""
     if value_type.form in {Form.MOMENT, Form.ZONED}:
         try:

@@ -15,7 +15,7 @@ from replicator.sources.oracle.catalog.key_range_sql import printed
 from replicator.sources.oracle.catalog.table_description import TableDescription
 from replicator.sources.oracle.rows import redo_kernel as r
 from replicator.sources.oracle.rows.columns import ColumnArrays, is_local, printed_cells
-from replicator.sources.oracle.types import LOB_BYTES, Definition, Form, ValueType
+from replicator.sources.oracle.types import LOB_BYTES, ColumnDefinition, Form, ValueType
 
 MAX_LOB_BYTES = 1 << 30  # of one row: the driver has no longer ones as values
 _AS_THEY_COME = frozenset({Form.NUMBER, Form.FLOAT, Form.TEXT, Form.BYTES, Form.LOB})  # from the driver, exact
@@ -31,7 +31,7 @@ _PRINTED = {
 }
 
 
-def _length(definition: Definition, value_type: ValueType) -> str:
+def _length(definition: ColumnDefinition, value_type: ValueType) -> str:
     return f"DBMS_LOB.GETLENGTH({printed(definition, value_type)})"
 
 

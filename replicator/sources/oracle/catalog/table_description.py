@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from replicator.model.schema import TableSchema
-from replicator.sources.oracle.rows.redo_rows import TableLayout
-from replicator.sources.oracle.types import Definition, Form, ValueType
+from replicator.sources.oracle.rows.redo_rows import RedoLayout
+from replicator.sources.oracle.types import ColumnDefinition, Form, ValueType
 
 # Of which ORDER BY goes by the index, and a literal is the value: intervals and floats are read in one piece.
 _BOUNDED = frozenset({Form.NUMBER, Form.DIGITS, Form.TEXT, Form.MOMENT, Form.FINE_MOMENT, Form.ZONED, Form.BYTES})
@@ -20,17 +20,17 @@ class TableDescription:
     """
 
     schema: TableSchema
-    definitions: tuple[Definition, ...]
+    definitions: tuple[ColumnDefinition, ...]
     value_types: tuple[ValueType, ...]
     names: tuple[str, ...]
     logged: bool
 
     @property
-    def layout(self) -> TableLayout:
+    def layout(self) -> RedoLayout:
         """How its statements are read."""
-        return TableLayout(self.schema, self.value_types, self.names)
+        return RedoLayout(self.schema, self.value_types, self.names)
 
-    def place(self, name: str) -> tuple[Definition, ValueType]:
+    def place(self, name: str) -> tuple[ColumnDefinition, ValueType]:
         """ValueError for an unknown name."""
         at = self.schema.names.index(name)
         return self.definitions[at], self.value_types[at]

@@ -27,7 +27,7 @@ _SHOWN = 60  # characters of a statement that is none: names only
 
 
 @dataclass(frozen=True)
-class TableLayout:
+class RedoLayout:
     """A table as its statements show it.
 
     value_types: of `schema.columns`; names: of all columns that the log has of it, those that are left out too.
@@ -76,7 +76,7 @@ class RedoRun(NamedTuple):
 class TableRows:
     """Memory is that of the statements until `take`."""
 
-    def __init__(self, layout: TableLayout, zero_dates: str, *, keep_undecodable: bool = False) -> None:
+    def __init__(self, layout: RedoLayout, zero_dates: str, *, keep_undecodable: bool = False) -> None:
         """`zero_dates`: the policy for dates that the target has none for; a key column has no policy.
 
         keep_undecodable: see `ReadOptions`.

@@ -27,7 +27,7 @@ from replicator.sources.oracle.catalog.key_range_sql import OracleKeyRanges
 from replicator.sources.oracle.catalog.selected_columns import SelectedColumns, lob_bytes, require_fit
 from replicator.sources.oracle.catalog.table_description import TableDescription
 from replicator.sources.oracle.dialect import quoted
-from replicator.sources.oracle.rows.redo_rows import TableLayout
+from replicator.sources.oracle.rows.redo_rows import RedoLayout
 from replicator.sources.oracle.types import Form
 
 KEYS = 200  # in one query
@@ -59,7 +59,7 @@ class LargeObjects:
         self._select, self._most = select, most
 
     def filled(
-        self, changes: pa.RecordBatch, layout: TableLayout, described: TableDescription, located: frozenset[int],
+        self, changes: pa.RecordBatch, layout: RedoLayout, described: TableDescription, located: frozenset[int],
         upto: int,
     ) -> list[pa.RecordBatch]:  # fmt: skip
         """The changes with their large objects, in parts where these are many.

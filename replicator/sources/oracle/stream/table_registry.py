@@ -16,7 +16,7 @@ from replicator.sources.base import ReadOptions
 from replicator.sources.oracle.catalog.table_description import TableDescription
 from replicator.sources.oracle.ddl.parser import is_recycled
 from replicator.sources.oracle.offset import ScnOffset
-from replicator.sources.oracle.rows.redo_rows import TableLayout, TableRows
+from replicator.sources.oracle.rows.redo_rows import RedoLayout, TableRows
 from replicator.sources.oracle.stream.redo_frame import Names
 from replicator.sources.shared.date_policy import date_policy
 
@@ -334,7 +334,7 @@ def agree(shown: TableSchema, known: TableSchema | None) -> bool:
     return known is not None and shown == known and shown.identity == known.identity
 
 
-def layout_for(schema: TableSchema, described: TableDescription) -> TableLayout | None:
+def layout_for(schema: TableSchema, described: TableDescription) -> RedoLayout | None:
     """How statements of a table are read under a schema; None where it has columns that the table does not."""
     present = dict(
         zip(described.schema.names, zip(described.schema.columns, described.value_types, strict=True), strict=True)
@@ -344,4 +344,4 @@ def layout_for(schema: TableSchema, described: TableDescription) -> TableLayout 
         if column.name not in present or present[column.name][0].type != column.type:
             return None
         types.append(present[column.name][1])
-    return TableLayout(replace(schema), tuple(types), described.names)
+    return RedoLayout(replace(schema), tuple(types), described.names)

@@ -31,13 +31,13 @@ from replicator.model.schema import Column, TableSchema
 from replicator.model.table_set import TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.oracle.offset import ScnOffset
-from replicator.sources.oracle.rows.redo_rows import LOCATED, RedoRun, TableLayout, TableRows
+from replicator.sources.oracle.rows.redo_rows import LOCATED, RedoLayout, RedoRun, TableRows
 from replicator.sources.oracle.stream.ddl_applier import DdlEffects
 from replicator.sources.oracle.stream.large_objects import LargeObjects
 from replicator.sources.oracle.stream.mining_session import UNKNOWN
 from replicator.sources.oracle.stream.redo_frame import DDL, LOBS, MISSING, UNSUPPORTED, RedoFrame
 from replicator.sources.oracle.stream.table_registry import LogTables, Present
-from replicator.sources.oracle.types import Definition, value_type
+from replicator.sources.oracle.types import ColumnDefinition, value_type
 from replicator.sources.oracle.watermark import WatermarkTable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -45,7 +45,7 @@ _OBJECT = "OBJ# "  # before the number of a table that the online catalog does n
 _CHANGES = 3  # INSERT, DELETE, UPDATE are 1 to 3
 _MIN_ROWS = 1_000  # rows of a table that make a batch worth its while
 _MAX_BATCHES = 4
-_TEXT = value_type(Definition("", "VARCHAR2"), TableId("", ""))
+_TEXT = value_type(ColumnDefinition("", "VARCHAR2"), TableId("", ""))
 
 
 class TransactionAssembler:
@@ -319,7 +319,7 @@ def _mark_rows(table: TableId) -> TableRows:
     """The watermark table as Tidemark makes it."""
     columns = tuple(Column(name, _TEXT.type, nullable=True, source_type="VARCHAR2") for name in ("REPLICATOR", "TOKEN"))
     schema = TableSchema(table, columns)
-    return TableRows(TableLayout(schema, (_TEXT, _TEXT), schema.names), "null")
+    return TableRows(RedoLayout(schema, (_TEXT, _TEXT), schema.names), "null")
 
 
 def _moment(microseconds: int) -> datetime:

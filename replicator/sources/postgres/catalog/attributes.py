@@ -12,7 +12,7 @@ _UNPUBLISHED = frozenset({"", NOT_PUBLISHED})  # as far as anybody knows
 _FILLED = frozenset("ab")  # how partitions come that may have rows of their own
 
 
-class Identity(StrEnum):
+class ReplicaIdentity(StrEnum):
     """pg_class.relreplident: what of an old row the log has."""
 
     DEFAULT = "d"
@@ -197,7 +197,7 @@ class TableDescription:
     schema: TableSchema
     attributes: tuple[Attribute, ...]
     oid: int
-    identity: Identity
+    identity: ReplicaIdentity
     kind: str = "r"
     key_index: str = ""
 

@@ -14,7 +14,7 @@ from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
 from replicator.sources.base import DatabaseInfo, KeyRange, TableInfo
-from replicator.sources.postgres.catalog.attributes import Attribute, Identity, PgType, TableDescription
+from replicator.sources.postgres.catalog.attributes import Attribute, PgType, ReplicaIdentity, TableDescription
 from replicator.sources.postgres.catalog.describe_sql import document_sql, named, numbers, types_sql
 from replicator.sources.postgres.catalog.key_range_sql import PostgresKeyRanges
 from replicator.sources.postgres.catalog.replica_identity import Key, choose_key
@@ -172,11 +172,11 @@ class PostgresCatalog:
             found[table] = TableInfo(table, rows, size, word, engine, identity_note(row), absent)
         return found
 
-    def keys(self, tables: Sequence[TableId]) -> dict[TableId, tuple[Identity, Key | TableError]]:
+    def keys(self, tables: Sequence[TableId]) -> dict[TableId, tuple[ReplicaIdentity, Key | TableError]]:
         """Of those that exist: replica identity and what tells rows apart, or why nothing does."""
-        found: dict[TableId, tuple[Identity, Key | TableError]] = {}
+        found: dict[TableId, tuple[ReplicaIdentity, Key | TableError]] = {}
         for table, (row, types) in _readable(self._documents(tables)).items():
-            found[table] = (Identity(row["identity"]), _key(row, attributes_of(row, types)))
+            found[table] = (ReplicaIdentity(row["identity"]), _key(row, attributes_of(row, types)))
         return found
 
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:

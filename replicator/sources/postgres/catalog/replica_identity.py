@@ -11,7 +11,7 @@ from typing import Any
 
 from replicator.errors import TableError
 from replicator.model.identifiers import TableId
-from replicator.sources.postgres.catalog.attributes import Attribute, Identity
+from replicator.sources.postgres.catalog.attributes import Attribute, ReplicaIdentity
 from replicator.sources.postgres.connection import quoted
 
 Row = Mapping[str, Any]
@@ -37,14 +37,14 @@ def choose_key(row: Row, attributes: Sequence[Attribute], kept: Collection[str])
     changed: Postgres itself refuses these statements once such a table is published.
     """
     table = TableId(row["schema"], row["name"])
-    identity = Identity(row["identity"])
+    identity = ReplicaIdentity(row["identity"])
     names = {one.number: one.name for one in attributes}
     indexes = [index for index in row["indexes"] or () if index["immediate"]]
-    if identity is Identity.FULL:
+    if identity is ReplicaIdentity.FULL:
         _check_leaves(row, table, None)
         return _best(indexes, names, attributes, kept)
-    chosen = [index for index in indexes if index["primary" if identity is Identity.DEFAULT else "chosen"]]
-    if identity is Identity.NOTHING or not chosen:
+    chosen = [index for index in indexes if index["primary" if identity is ReplicaIdentity.DEFAULT else "chosen"]]
+    if identity is ReplicaIdentity.NOTHING or not chosen:
         raise _without(row, table, identity)
     key = _key(chosen[0], names)
     missing = sorted(set(key.columns) - set(kept))
@@ -73,8 +73,8 @@ def _key(index: Row, names: Mapping[int, str]) -> Key:
 def _check_leaves(row: Row, table: TableId, key: Key | None) -> None:
     """The log has of an old row what the partition's own replica identity says, not the partitioned table's."""
     for leaf in row["leaves"] or ():
-        identity = Identity(leaf["identity"])
-        if identity is Identity.FULL or (key is not None and sorted(key.columns) == (leaf["columns"] or [])):
+        identity = ReplicaIdentity(leaf["identity"])
+        if identity is ReplicaIdentity.FULL or (key is not None and sorted(key.columns) == (leaf["columns"] or [])):
             continue
         whole = "a whole old row" if key is None else f"an old row's {', '.join(key.columns)}"
         message = (
@@ -85,11 +85,11 @@ def _check_leaves(row: Row, table: TableId, key: Key | None) -> None:
         raise NoIdentity(message, table=str(table), remedy=remedy)
 
 
-def _without(row: Row, table: TableId, identity: Identity) -> NoIdentity:
+def _without(row: Row, table: TableId, identity: ReplicaIdentity) -> NoIdentity:
     reasons = {
-        Identity.DEFAULT: "has no primary key that can identify rows",
-        Identity.INDEX: "has lost the index that identified its rows",
-        Identity.NOTHING: "has the replica identity NOTHING",
+        ReplicaIdentity.DEFAULT: "has no primary key that can identify rows",
+        ReplicaIdentity.INDEX: "has lost the index that identified its rows",
+        ReplicaIdentity.NOTHING: "has the replica identity NOTHING",
     }
     message = (
         f"{table} {reasons[identity]}: the log would not say which row an UPDATE or DELETE changed, and Postgres"

@@ -10,7 +10,12 @@ from replicator.errors import TableDisappeared, TableError, UnsupportedType
 from replicator.model.identifiers import TableId
 from replicator.model.schema import BEFORE, RESERVED, TableSchema
 from replicator.model.table_set import TableSet
-from replicator.sources.postgres.catalog.attributes import Attribute, ColumnFingerprint, Identity, TableDescription
+from replicator.sources.postgres.catalog.attributes import (
+    Attribute,
+    ColumnFingerprint,
+    ReplicaIdentity,
+    TableDescription,
+)
 from replicator.sources.postgres.catalog.replica_identity import choose_key
 from replicator.sources.postgres.catalog.type_resolution import Types
 from replicator.sources.postgres.connection import quoted
@@ -71,12 +76,12 @@ def description(
     _check_names(table, attributes)
     key = choose_key(row, every, {one.name for one in attributes})
     columns = tuple(column_of(one, table, zero_dates=zero_dates, key=one.name in key.columns) for one in attributes)
-    identity = Identity(row["identity"])
+    identity = ReplicaIdentity(row["identity"])
     schema = TableSchema(
         table,
         columns,
         key.columns,
-        partial=bool(key.columns) and identity is not Identity.FULL,
+        partial=bool(key.columns) and identity is not ReplicaIdentity.FULL,
         identity=str(ColumnFingerprint(int(row["oid"]), *row["prints"])),
         comment=row.get("comment") or "",
     )
@@ -149,10 +154,10 @@ def _check_names(table: TableId, attributes: tuple[Attribute, ...]) -> None:
 
 def identity_note(row: Row) -> tuple[str, ...]:
     """What the table's replica identity means for its changes."""
-    identity = Identity(row["identity"])
-    if identity is Identity.FULL:
+    identity = ReplicaIdentity(row["identity"])
+    if identity is ReplicaIdentity.FULL:
         return ("Replica identity FULL: the log has full before images.",)
-    word = "the primary key" if identity is Identity.DEFAULT else "an index"
+    word = "the primary key" if identity is ReplicaIdentity.DEFAULT else "an index"
     note = (
         f"Replica identity is {word}: the log has only the key of an old row, and updates omit large values that "
         "did not change (they are taken from the target). For full before images: "

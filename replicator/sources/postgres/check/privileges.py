@@ -11,7 +11,7 @@ from psycopg2.extras import LogicalReplicationConnection
 from replicator.errors import SourceAuthenticationFailed, SourcePermissionDenied, TableError
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
-from replicator.sources.postgres.catalog.attributes import Identity
+from replicator.sources.postgres.catalog.attributes import ReplicaIdentity
 from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.catalog.describe_sql import named
 from replicator.sources.postgres.check.server_info import Server, Service
@@ -207,7 +207,7 @@ def replica_identity(server: Server, tables: TableSet | None) -> CheckFinding:
         more = f" And {len(errors) - _SHOWN} more." if len(errors) > _SHOWN else ""
         return warning(" ".join(error.message for error in errors[:_SHOWN]) + more, remedies)
     counted = Counter(identity for identity, _ in found.values())
-    full = counted.pop(Identity.FULL, 0)
+    full = counted.pop(ReplicaIdentity.FULL, 0)
     return ok(
         f"{full} table{'' if full == 1 else 's'} with full before images (FULL), {sum(counted.values())} with key only."
     )

@@ -37,7 +37,7 @@ _KEPT_BYTES = 1 << 24  # of the memory that stays for the next rows
 
 
 @dataclass(frozen=True)
-class Layout:
+class TupleLayout:
     """A relation's tuples: how many columns they have, and at which place the columns of `schema` stand.
 
     `attributes` are those of `schema.columns`.
@@ -86,7 +86,7 @@ class TableRows:
     """Memory is that of the messages themselves until `take`."""
 
     def __init__(
-        self, layout: Layout, zero_dates: str, *, keep_undecodable: bool = False, charset: Charset | None = None
+        self, layout: TupleLayout, zero_dates: str, *, keep_undecodable: bool = False, charset: Charset | None = None
     ) -> None:
         """`zero_dates`: the policy for dates that the target does not have; a key column has no policy.
         keep_undecodable: see `ReadOptions`.
@@ -273,7 +273,7 @@ class TableRows:
 class _Image:
     """Where each message's values are: 0… in the new tuples, then in the old ones, -1 nowhere."""
 
-    def __init__(self, data: Bytes, lengths: Places, layout: Layout) -> None:
+    def __init__(self, data: Bytes, lengths: Places, layout: TupleLayout) -> None:
         count = self.count = len(lengths)
         bounds = np.zeros(count + 1, np.int64)
         np.cumsum(lengths, out=bounds[1:])

@@ -31,7 +31,7 @@ from replicator.sources.postgres.ddl import event_trigger
 from replicator.sources.postgres.log_identity import Past
 from replicator.sources.postgres.offset import LastCommit, LsnOffset
 from replicator.sources.postgres.rows.columns import exact
-from replicator.sources.postgres.rows.row_messages import CommittedTransaction, Layout, TableRows
+from replicator.sources.postgres.rows.row_messages import CommittedTransaction, TableRows, TupleLayout
 from replicator.sources.postgres.stream.catalog_observer import CatalogSnapshot, Now
 from replicator.sources.postgres.stream.message_runs import KnownRelations, RowMessageRun
 from replicator.sources.postgres.stream.relations import Outcome, Relations
@@ -418,7 +418,7 @@ class Decoder:
         if layout is not None:
             self._gather_in(name, self._gathering(layout))
 
-    def _gathering(self, layout: Layout) -> TableRows:
+    def _gathering(self, layout: TupleLayout) -> TableRows:
         return TableRows(
             layout, date_policy(self._options), keep_undecodable=self._options.keep_undecodable, charset=self.charset
         )

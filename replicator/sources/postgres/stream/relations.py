@@ -20,7 +20,7 @@ from replicator.model.types import widens
 from replicator.sources.postgres.catalog.attributes import (
     Attribute,
     ColumnFingerprint,
-    Identity,
+    ReplicaIdentity,
     TableDescription,
     with_publication_of,
 )
@@ -29,7 +29,7 @@ from replicator.sources.postgres.catalog.replica_identity import NoIdentity
 from replicator.sources.postgres.catalog.table_description import PartitionOfSelected, table_of
 from replicator.sources.postgres.catalog.type_resolution import Types
 from replicator.sources.postgres.ddl.event_trigger import LoggedDefinition
-from replicator.sources.postgres.rows.row_messages import Layout
+from replicator.sources.postgres.rows.row_messages import TupleLayout
 from replicator.sources.postgres.types import column_of
 from replicator.sources.postgres.wire.messages import Relation, RelationColumn
 from replicator.sources.shared.descriptions import check_left_out
@@ -62,7 +62,7 @@ class Relations:
             if (failed := ColumnFingerprint.parse(identity))
         }
         self._refused: dict[int, tuple[TableId, ColumnFingerprint]] = {}
-        self.layouts: dict[int, Layout | None] = {}
+        self.layouts: dict[int, TupleLayout | None] = {}
 
     def differs(self, oid: int, table: TableId, seen: ColumnFingerprint) -> bool:
         """Is a table of the catalog another than the one that is known here (or known to be refused), or not known?"""
@@ -107,7 +107,7 @@ class Relations:
             if layout is not None and layout.schema.table == table:
                 self.layouts[oid] = None
 
-    def renamed(self, oid: int) -> Layout | None:
+    def renamed(self, oid: int) -> TupleLayout | None:
         """The layout under the name that the relation has by now; None where it is the one it had."""
         layout, table = self.layouts.get(oid), self._names.get(oid)
         if layout is None or table is None or layout.schema.table == table:
@@ -309,7 +309,7 @@ class Relations:
 
     def _layout(
         self, relation: Relation, table: TableId, described: TableDescription | None, *, keyed: bool = False
-    ) -> Layout:
+    ) -> TupleLayout:
         """`keyed`: it has no replica identity for the moment, and will have the one it had; until then rows only come.
 
         The catalog is asked for what the message does not say, where it says the same as the message.
@@ -332,7 +332,7 @@ class Relations:
             check_left_out(table, left_out, [column.name for column in relation.columns])
             attributes = tuple(self._attribute(column, old) for column in columns)
             schema = self._schema(relation, table, attributes, old, keyed=keyed)
-        return Layout(schema, attributes, tuple(places), len(relation.columns))
+        return TupleLayout(schema, attributes, tuple(places), len(relation.columns))
 
     def _attribute(self, column: RelationColumn, old: TableSchema | None) -> Attribute:
         """From the message alone; a column of that name that was there keeps its number."""
@@ -353,15 +353,15 @@ class Relations:
     ) -> TableSchema:
         """Where the catalog is ahead of the log: from the message, and from what was known so far."""
         names = [a.name for a in attributes]
-        key = tuple(c.name for c in relation.columns if c.key) if relation.identity != Identity.FULL else ()
-        if old is not None and (keyed or relation.identity == Identity.FULL or set(key) == set(old.key)):
+        key = tuple(c.name for c in relation.columns if c.key) if relation.identity != ReplicaIdentity.FULL else ()
+        if old is not None and (keyed or relation.identity == ReplicaIdentity.FULL or set(key) == set(old.key)):
             key = old.key if set(old.key) <= set(names) else key
         if not set(key) <= set(names):
             raise UnsupportedDdl(f"A key column of {table} is excluded.", table=str(table))
         columns = tuple(
             _like(column_of(a, table, zero_dates=self._zero_dates, key=a.name in key), old) for a in attributes
         )
-        partial = bool(key) and relation.identity != Identity.FULL
+        partial = bool(key) and relation.identity != ReplicaIdentity.FULL
         print_, comment = str(ColumnFingerprint(relation.oid)), old.comment if old is not None else ""
         schema = TableSchema(table, columns, key, partial, print_, comment)
         return (

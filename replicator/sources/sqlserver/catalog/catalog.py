@@ -27,7 +27,7 @@ from replicator.sources.sqlserver.catalog.table_description import (
     TableDescription,
 )
 from replicator.sources.sqlserver.config import Capture
-from replicator.sources.sqlserver.connection import Connection
+from replicator.sources.sqlserver.connection import SqlServerSession
 from replicator.sources.sqlserver.dialect import table_name
 from replicator.sources.sqlserver.names import columns_left_out, names_of
 from replicator.sources.sqlserver.types import TEXTS, VARIANT, ColumnDefinition
@@ -47,7 +47,7 @@ class SqlServerCatalog:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: SqlServerSession,
         left_out: TableSet | None = None,
         hidden: frozenset[str] = frozenset(),
         capture: Capture = Capture.CDC,

@@ -75,7 +75,7 @@ class TableDescription:
         """As the log tells it through this instance; None: as it will once there is one.  Raises UnsupportedType."""
         taken = tuple(one for one in self.columns if instance is None or instance.place(one) is not None)
         told_by = (self.since or 0) if self.tracked else instance.number if instance else 0
-        identity = Identity(self.number, self.created, told_by)
+        identity = TableIdentity(self.number, self.created, told_by)
         schema = schema_of(self.schema.table, taken, self.keys, identity, partial=self.tracked)
         return replace(self, schema=replace(schema, comment=self.schema.comment), definitions=taken)
 
@@ -84,7 +84,7 @@ Described = TableDescription | TableError
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class TableIdentity:
     """`TableSchema.identity`: the table by number and age, and the change table that is read, or the version since
     which the table is tracked.
     """
@@ -97,7 +97,7 @@ class Identity:
         return f"{self.number} {self.created}/{self.instance}"
 
     @classmethod
-    def parse(cls, text: str) -> Identity | None:
+    def parse(cls, text: str) -> TableIdentity | None:
         """Inverse of `str`; None for what is none."""
         table, _, instance = text.partition("/")
         number, _, created = table.partition(" ")
@@ -108,7 +108,7 @@ def schema_of(
     table: TableId,
     definitions: Collection[ColumnDefinition],
     keys: Collection[tuple[int, ...]],
-    identity: Identity,
+    identity: TableIdentity,
     *,
     partial: bool,
 ) -> TableSchema:

@@ -10,7 +10,7 @@ from replicator.sources.shared.check_runner import CheckFinding, failed, ok, war
 from replicator.sources.sqlserver import availability
 from replicator.sources.sqlserver.check.server_info import Server
 from replicator.sources.sqlserver.config import ReadFrom
-from replicator.sources.sqlserver.connection import Connection, connect
+from replicator.sources.sqlserver.connection import SqlServerSession, connect
 from replicator.sources.sqlserver.stream import log_status
 
 _MAX_BEHIND = 60.0  # seconds
@@ -39,7 +39,7 @@ def read_replica(server: Server) -> CheckFinding:
         return failed(error.message, error.remedy)
 
 
-def _keeps_up(server: Server, reading: Connection) -> CheckFinding:
+def _keeps_up(server: Server, reading: SqlServerSession) -> CheckFinding:
     if not availability.is_secondary(reading):
         return warning(f"{reading.where} is the primary replica: change tables are read from it.", _ROUTE)
     if log_status.identity(reading) != log_status.identity(server.connection):
@@ -56,7 +56,7 @@ def _keeps_up(server: Server, reading: Connection) -> CheckFinding:
     return ok(f"{said}.")
 
 
-def _seconds_behind(primary: Connection, reading: Connection) -> float:
+def _seconds_behind(primary: SqlServerSession, reading: SqlServerSession) -> float:
     """Between the newest transactions that each has captured."""
     ((redone,),), ((captured,),) = (one.rows(_NEWEST, one.where) for one in (reading, primary))
     if redone is None or captured is None:

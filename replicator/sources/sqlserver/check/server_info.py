@@ -9,7 +9,7 @@ from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
 from replicator.sources.sqlserver.catalog.catalog import SqlServerCatalog
 from replicator.sources.sqlserver.config import SqlServerConfig
-from replicator.sources.sqlserver.connection import Connection
+from replicator.sources.sqlserver.connection import SqlServerSession
 from replicator.sources.sqlserver.dialect import quoted
 from replicator.sources.sqlserver.edition import AZURE_DATABASE
 from replicator.sources.sqlserver.names import names_of
@@ -28,7 +28,7 @@ _DATABASE = (
 class Server:
     """A connection with what the server and the database say of themselves."""
 
-    def __init__(self, config: SqlServerConfig, connection: Connection) -> None:
+    def __init__(self, config: SqlServerConfig, connection: SqlServerSession) -> None:
         self.config, self.connection = config, connection
         ((self.version, self.edition, engine),) = self.rows(_PROPERTIES)
         self.engine = int(engine or 0)

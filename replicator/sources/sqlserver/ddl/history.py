@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from replicator.sources.sqlserver.connection import Connection
+from replicator.sources.sqlserver.connection import SqlServerSession
 from replicator.sources.sqlserver.dialect import binary
 
 _UNSEEN = re.compile(r"\bSWITCH\b|\bCOLLATE\b", re.IGNORECASE)
@@ -28,7 +28,7 @@ class Statement:
         return _UNSEEN.search(self.text) is not None
 
 
-def statements_after(connection: Connection, lsn: bytes) -> list[Statement]:
+def statements_after(connection: SqlServerSession, lsn: bytes) -> list[Statement]:
     """In log order."""
     rows = connection.rows(
         "SELECT DISTINCT source_object_id, ddl_command, ddl_lsn FROM cdc.ddl_history "

@@ -17,7 +17,7 @@ from replicator.sources.sqlserver.catalog.catalog import SqlServerCatalog
 from replicator.sources.sqlserver.catalog.key_range_sql import SqlServerKeyRanges, read_key, select_key
 from replicator.sources.sqlserver.catalog.table_description import TableDescription
 from replicator.sources.sqlserver.config import Capture, ChunkReads, SqlServerConfig
-from replicator.sources.sqlserver.connection import Connection, connect
+from replicator.sources.sqlserver.connection import SqlServerSession, connect
 from replicator.sources.sqlserver.dialect import quoted, table_name
 from replicator.sources.sqlserver.rows.values import converted, select_list
 from replicator.sources.sqlserver.tracking import change_tracking
@@ -29,7 +29,7 @@ _LOCKING = " WITH (READCOMMITTEDLOCK)"
 _ALLOWED = "SELECT snapshot_isolation_state FROM sys.databases WHERE database_id = DB_ID()"
 
 
-class SqlServerSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
+class SqlServerSnapshotReader(SqlSnapshotReader[TableDescription, SqlServerSession]):
     """Of one database."""
 
     def __init__(
@@ -92,7 +92,7 @@ class SqlServerSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
                 connection.close()
         self._reading = self._marking = None
 
-    def _open_view(self, connection: Connection, table: TableId, opened: str) -> None:
+    def _open_view(self, connection: SqlServerSession, table: TableId, opened: str) -> None:
         name, marker = table_name(table), self._marker()
         try:
             marker.run("BEGIN TRANSACTION", table)
@@ -105,7 +105,7 @@ class SqlServerSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
             marker.close()  # with its lock
             raise
 
-    def _close_view(self, connection: Connection, table: TableId) -> None:
+    def _close_view(self, connection: SqlServerSession, table: TableId) -> None:
         connection.run(f"COMMIT TRANSACTION; {_COMMITTED}", table)
 
     def _require_captured(self, description: TableDescription) -> None:
@@ -116,12 +116,12 @@ class SqlServerSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
         if not self._tracking and description.newest is None:
             raise TableBusy(f"{table} has no capture instance yet.", table=str(table))
 
-    def _marker(self) -> Connection:
+    def _marker(self) -> SqlServerSession:
         if self._marking is None or not self._marking.open:
             self._marking = connect(self._config)
         return self._marking
 
-    def _connection(self) -> Connection:
+    def _connection(self) -> SqlServerSession:
         if self._under_way and self._reading is not None:  # rows of a read that was left early
             self._reading.close()
         self._under_way = False
@@ -132,7 +132,7 @@ class SqlServerSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
         return self._reading
 
     def _found(
-        self, connection: Connection, tables: Sequence[TableId]
+        self, connection: SqlServerSession, tables: Sequence[TableId]
     ) -> Mapping[TableId, TableDescription | TableError]:
         return SqlServerCatalog(connection, self._tables, capture=self._config.capture).details(tables)
 
@@ -163,7 +163,7 @@ class SqlServerSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
         return Chunk(description.schema, self._batches(self._reading, description, sql, finish))
 
     def _batches(
-        self, connection: Connection, description: TableDescription, sql: str, finish: Callable[[], None]
+        self, connection: SqlServerSession, description: TableDescription, sql: str, finish: Callable[[], None]
     ) -> Iterator[pa.RecordBatch]:
         schema, table = description.schema, description.schema.table
         for batch in connection.batches(sql, table, self._options.batch_rows, self._options.batch_bytes):
@@ -175,7 +175,7 @@ class SqlServerSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
         self._require_unchanged(connection, description)
         self._under_way = False
 
-    def _require_unchanged(self, connection: Connection, description: TableDescription) -> None:
+    def _require_unchanged(self, connection: SqlServerSession, description: TableDescription) -> None:
         """A statement between the description and the SELECT may have widened a column beyond what was selected."""
         table = description.schema.table
         now = self._found(connection, [table]).get(table)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from replicator.errors import SourcePermissionDenied, TableBusy, TableDisappeared, TableError
 from replicator.model.identifiers import TableId
 from replicator.sources.sqlserver.catalog.table_description import CaptureInstance, TableDescription
-from replicator.sources.sqlserver.connection import Connection
+from replicator.sources.sqlserver.connection import SqlServerSession
 from replicator.sources.sqlserver.dialect import literal, quoted, table_name
 
 OWN = "tidemark_"
@@ -47,7 +47,7 @@ def disable_statement(table: TableId, name: str) -> str:
     )
 
 
-def enable(connection: Connection, described: TableDescription) -> str:
+def enable(connection: SqlServerSession, described: TableDescription) -> str:
     """Make an instance with all columns; its name.
 
     TableBusy while the table is locked; TableDisappeared where it went since it was described; TableError otherwise.
@@ -71,7 +71,7 @@ def enable(connection: Connection, described: TableDescription) -> str:
     return name
 
 
-def require_there(connection: Connection, described: TableDescription) -> None:
+def require_there(connection: SqlServerSession, described: TableDescription) -> None:
     """TableDisappeared where the table that was described is no longer there, or has another name."""
     table = described.schema.table
     if not connection.rows(f"SELECT 1 WHERE OBJECT_ID({literal(table_name(table))}) = {described.number}", table):
@@ -88,7 +88,7 @@ def both_taken(described: TableDescription) -> TableError:
     return TableError(message, table=str(table), remedy=f"{disable_statement(table, oldest.name)};")
 
 
-def disable(connection: Connection, table: TableId, name: str) -> None:
+def disable(connection: SqlServerSession, table: TableId, name: str) -> None:
     """Drop an instance; one that is not there, or may not be dropped now, is left for another time."""
     try:
         connection.run(disable_statement(table, name), table)

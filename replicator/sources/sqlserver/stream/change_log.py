@@ -19,7 +19,7 @@ from replicator.sources.base import WITHOUT_END, LogHeld, SourceLoad, SourceStat
 from replicator.sources.sqlserver.catalog.catalog import SqlServerCatalog
 from replicator.sources.sqlserver.catalog.table_description import UNESTABLISHED, TableDescription
 from replicator.sources.sqlserver.config import SqlServerConfig
-from replicator.sources.sqlserver.connection import Connection
+from replicator.sources.sqlserver.connection import SqlServerSession
 from replicator.sources.sqlserver.dialect import literal
 from replicator.sources.sqlserver.offset import LsnOffset
 from replicator.sources.sqlserver.stream import capture_instances, log_status
@@ -38,7 +38,7 @@ JOIN cdc.change_tables t ON t.object_id = p.object_id
 class ChangeLog:
     """A MeasuredLog (replicator.sources.base), on a connection that is the source's."""
 
-    def __init__(self, connection: Connection, config: SqlServerConfig, replicator: str) -> None:
+    def __init__(self, connection: SqlServerSession, config: SqlServerConfig, replicator: str) -> None:
         self._connection, self._config, self._replicator = connection, config, replicator
 
     def state(self) -> SourceState:

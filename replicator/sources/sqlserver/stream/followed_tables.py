@@ -15,7 +15,7 @@ from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
 from replicator.sources.sqlserver.catalog.table_description import UNESTABLISHED, CaptureInstance, TableDescription
 from replicator.sources.sqlserver.config import Capture
-from replicator.sources.sqlserver.connection import Connection
+from replicator.sources.sqlserver.connection import SqlServerSession
 from replicator.sources.sqlserver.ddl.history import Statement, statements_after
 from replicator.sources.sqlserver.ddl.table_changes import Outcome, altered
 from replicator.sources.sqlserver.dialect import binary
@@ -32,7 +32,7 @@ class FollowedTables(KnownTables[bytes]):
     capture = Capture.CDC
 
     def __init__(
-        self, connection: Connection, tables: TableSet, schemas: Mapping[TableId, TableSchema], start: bytes
+        self, connection: SqlServerSession, tables: TableSet, schemas: Mapping[TableId, TableSchema], start: bytes
     ) -> None:
         """`schemas` are those that held at `start`."""
         super().__init__(connection, tables, schemas)

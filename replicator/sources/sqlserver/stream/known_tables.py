@@ -15,11 +15,11 @@ from replicator.sources.sqlserver.catalog.catalog import SqlServerCatalog
 from replicator.sources.sqlserver.catalog.table_description import (
     CaptureInstance,
     Described,
-    Identity,
     TableDescription,
+    TableIdentity,
 )
 from replicator.sources.sqlserver.config import Capture
-from replicator.sources.sqlserver.connection import Connection
+from replicator.sources.sqlserver.connection import SqlServerSession
 from replicator.sources.sqlserver.ddl.table_changes import Outcome, created, dropped, renamed_table
 from replicator.sources.sqlserver.names import columns_left_out, names_of
 
@@ -39,8 +39,8 @@ class Followed:
     broken: bool = False  # rows may be missing before `next`
 
     @property
-    def identity(self) -> Identity | None:
-        return Identity.parse(self.schema.identity)
+    def identity(self) -> TableIdentity | None:
+        return TableIdentity.parse(self.schema.identity)
 
 
 class KnownTables(ABC, Generic[P]):
@@ -48,7 +48,7 @@ class KnownTables(ABC, Generic[P]):
 
     capture: Capture
 
-    def __init__(self, connection: Connection, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> None:
+    def __init__(self, connection: SqlServerSession, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> None:
         """`schemas` are those that held where reading begins."""
         self._connection, self._tables, self._names = connection, tables.followed(), names_of(connection)
         self._catalog = SqlServerCatalog(connection, self._tables, capture=self.capture)
@@ -74,7 +74,7 @@ class KnownTables(ABC, Generic[P]):
         numbered = self._catalog.numbered()
         yield from self._moved(numbered)
         for table, said in (*self._tables.halted.items(), *self._failed.items()):
-            failed = Identity.parse(said)
+            failed = TableIdentity.parse(said)
             self._carry(table, numbered.get(failed.number) if failed else None)
         for table in sorted(self._failed.keys() - set(numbered.values())):
             del self._failed[table]

@@ -15,7 +15,7 @@ from replicator.errors import (
     TidemarkError,
 )
 from replicator.sources.base import SourceLoad
-from replicator.sources.sqlserver.connection import Connection
+from replicator.sources.sqlserver.connection import SqlServerSession
 from replicator.sources.sqlserver.dialect import binary, literal, quoted
 from replicator.sources.sqlserver.edition import is_azure_database
 from replicator.sources.sqlserver.offset import CommitPoint, LsnOffset, lsn_text, parse_lsn
@@ -41,7 +41,7 @@ _AZURE_RETENTION = "SELECT retention FROM cdc.cdc_jobs WHERE job_type = N'cleanu
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class LoggedCommit:
     """A transaction as cdc.lsn_time_mapping has it; `at`: UTC.  Entries without a transaction only move the end."""
 
     lsn: bytes
@@ -54,7 +54,7 @@ class Commit:
         return CommitPoint(self.lsn, self.transaction, self.ended)
 
 
-def require_cdc(connection: Connection) -> None:
+def require_cdc(connection: SqlServerSession) -> None:
     """SourceMisconfigured where change data capture is off."""
     rows = connection.rows(
         "SELECT name, is_cdc_enabled FROM sys.databases WHERE database_id = DB_ID()", connection.where
@@ -69,13 +69,13 @@ def enable_statement(database: str, *, azure: bool) -> str:
     return _ENABLE if azure else f"USE {quoted(database)}; {_ENABLE}"
 
 
-def captured_end(connection: Connection) -> bytes:
+def captured_end(connection: SqlServerSession) -> bytes:
     """The LSN up to which the capture job has read the log (sys.fn_cdc_get_max_lsn); zero before its first scan."""
     ((found,),) = connection.rows("SELECT sys.fn_cdc_get_max_lsn()", connection.where)
     return NOWHERE if found is None else bytes(found)
 
 
-def log_end(connection: Connection) -> bytes:
+def log_end(connection: SqlServerSession) -> bytes:
     """The end of the log itself, beyond every commit until now; the captured one where the account may not see it."""
     captured = captured_end(connection)
     with suppress(TidemarkError, ValueError):
@@ -84,7 +84,7 @@ def log_end(connection: Connection) -> bytes:
     return captured
 
 
-def identity(connection: Connection) -> str:
+def identity(connection: SqlServerSession) -> str:
     """The database and its recovery fork: a restore begins another, a failover without loss does not
     (learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-database-recovery-status-transact-sql).
 
@@ -102,7 +102,7 @@ def identity(connection: Connection) -> str:
     return f"sqlserver-{family}-{fork}".lower()
 
 
-def _recovery_fork(connection: Connection) -> list[tuple[object, ...]]:
+def _recovery_fork(connection: SqlServerSession) -> list[tuple[object, ...]]:
     """Any other error is raised: whatever passes must not look like another database."""
     if is_azure_database(connection):
         return []
@@ -125,7 +125,7 @@ class ServerZone:
     (learn.microsoft.com/sql/t-sql/queries/at-time-zone-transact-sql).
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: SqlServerSession) -> None:
         self._connection = connection
         self._minutes: dict[str, int] = {}  # by local hour, `2026-10-25 02`
         ((minutes,),) = connection.rows("SELECT DATEPART(TZOFFSET, SYSDATETIMEOFFSET())", connection.where)
@@ -154,13 +154,15 @@ class ServerZone:
             self._minutes |= {str(text)[:13]: int(minutes) for text, minutes in rows}
 
 
-def server_time(connection: Connection) -> datetime:
+def server_time(connection: SqlServerSession) -> datetime:
     """The server's clock, UTC."""
     ((text,),) = connection.rows("SELECT CONVERT(varchar(40), SYSUTCDATETIME(), 121)", connection.where)
     return _moment(str(text), 0)
 
 
-def commits_after(connection: Connection, lsn: bytes, end: bytes, most: int, zone: ServerZone) -> list[Commit]:
+def commits_after(
+    connection: SqlServerSession, lsn: bytes, end: bytes, most: int, zone: ServerZone
+) -> list[LoggedCommit]:
     """Those up to `end`, in log order."""
     rows = connection.rows(
         f"SELECT TOP ({most}) start_lsn, CONVERT(varchar(40), tran_id, 2), CONVERT(varchar(40), tran_end_time, 121) "
@@ -168,10 +170,12 @@ def commits_after(connection: Connection, lsn: bytes, end: bytes, most: int, zon
         connection.where,
     )
     times = zone.utc([str(row[2]) for row in rows])
-    return [Commit(bytes(row[0]), str(row[1] or ""), str(row[2]), at) for row, at in zip(rows, times, strict=True)]
+    return [
+        LoggedCommit(bytes(row[0]), str(row[1] or ""), str(row[2]), at) for row, at in zip(rows, times, strict=True)
+    ]
 
 
-def check_past(connection: Connection, offset: LsnOffset) -> None:
+def check_past(connection: SqlServerSession, offset: LsnOffset) -> None:
     """Is the last commit that was read still the one at its place?  SourceReplaced.
 
     Where the cleanup job has removed it, purge detection tells the rest.
@@ -182,7 +186,7 @@ def check_past(connection: Connection, offset: LsnOffset) -> None:
         raise replaced(connection, missing)
 
 
-def has_commit(connection: Connection, point: CommitPoint) -> bool:
+def has_commit(connection: SqlServerSession, point: CommitPoint) -> bool:
     """True as well where the cleanup job has removed what is before it, and it."""
     rows = connection.rows(
         "SELECT CONVERT(varchar(40), tran_id, 2), CONVERT(varchar(40), tran_end_time, 121), "
@@ -196,7 +200,7 @@ def has_commit(connection: Connection, point: CommitPoint) -> bool:
     return (transaction, ended) == (point.transaction, point.ended)
 
 
-def replaced(connection: Connection, said: str) -> SourceReplaced:
+def replaced(connection: SqlServerSession, said: str) -> SourceReplaced:
     """For a log of another past than the one that was read."""
     return SourceReplaced(
         f"The log of {connection.where} {said}. The database was restored from an older backup, or a replica without it"
@@ -204,7 +208,7 @@ def replaced(connection: Connection, said: str) -> SourceReplaced:
     )
 
 
-def load(connection: Connection) -> SourceLoad:
+def load(connection: SqlServerSession) -> SourceLoad:
     """Statements of all sessions that the account may see."""
     with suppress(TidemarkError):
         ((running,),) = connection.rows(_LOAD, connection.where)
@@ -212,7 +216,7 @@ def load(connection: Connection) -> SourceLoad:
     return SourceLoad(0)
 
 
-def stalled(connection: Connection, seconds: float) -> str:
+def stalled(connection: SqlServerSession, seconds: float) -> str:
     """What to say where the capture job does not read the log."""
     if is_azure_database(connection):
         return (
@@ -225,7 +229,7 @@ def stalled(connection: Connection, seconds: float) -> str:
     )
 
 
-def require_job(connection: Connection) -> None:
+def require_job(connection: SqlServerSession) -> None:
     """SourceBusy where the server has no capture job for the database: after a failover the new primary may have none,
     for jobs lie in msdb, which is each server's own
     (learn.microsoft.com/sql/database-engine/availability-groups/windows/replicate-track-change-data-capture-always-on-availability).
@@ -234,7 +238,7 @@ def require_job(connection: Connection) -> None:
         raise SourceBusy(f"{connection.where}: {NO_JOB}", remedy=ADD_JOB)
 
 
-def has_job(connection: Connection) -> bool | None:
+def has_job(connection: SqlServerSession) -> bool | None:
     """Has the server a capture job for the database, or a Log Reader Agent, which captures where it is there?  True as
     well before a table is captured, for the first one makes the jobs (sys-sp-cdc-enable-table-transact-sql).  None
     where the account may not see it, and in Azure SQL Database, whose scheduler goes by no job.
@@ -247,7 +251,7 @@ def has_job(connection: Connection) -> bool | None:
     return None
 
 
-def retention_minutes(connection: Connection) -> int | None:
+def retention_minutes(connection: SqlServerSession) -> int | None:
     """How long the cleanup job keeps changes; None without such a job.  Raises where the account may not see it."""
     rows = connection.rows(_AZURE_RETENTION if is_azure_database(connection) else _RETENTION, connection.where)
     return int(rows[0][0] or 0) if rows else None

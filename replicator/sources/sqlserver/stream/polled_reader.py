@@ -15,7 +15,7 @@ from replicator.model.schema import TableSchema
 from replicator.sources.base import LogReader, ReadOptions
 from replicator.sources.shared.table_change import TableChange
 from replicator.sources.sqlserver.config import SqlServerConfig
-from replicator.sources.sqlserver.connection import Connection
+from replicator.sources.sqlserver.connection import SqlServerSession
 from replicator.sources.sqlserver.ddl.table_changes import Outcome
 
 _ASKED = 100  # tables in one query
@@ -27,8 +27,8 @@ class PolledReader(LogReader):
 
     def __init__(self, config: SqlServerConfig, options: ReadOptions, replicator: str) -> None:
         self._config, self._options, self._replicator = config, options, replicator
-        self._control: Connection | None = None
-        self._reading: Connection | None = None
+        self._control: SqlServerSession | None = None
+        self._reading: SqlServerSession | None = None
         self._ordinal = 0
         self._as_of: datetime | None = None
 
@@ -67,7 +67,7 @@ def _table_of(error: TableError) -> TableId:
     return TableId(database, name)
 
 
-def with_rows(connection: Connection, items: Sequence[T], source: Callable[[T], str]) -> list[T]:
+def with_rows(connection: SqlServerSession, items: Sequence[T], source: Callable[[T], str]) -> list[T]:
     """Those for which what stands behind FROM in a SELECT, `source`, has rows."""
     found: list[T] = []
     for first in range(0, len(items), _ASKED):

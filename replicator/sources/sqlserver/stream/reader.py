@@ -21,13 +21,13 @@ from replicator.sources.sqlserver import availability
 from replicator.sources.sqlserver.catalog.catalog import SqlServerCatalog
 from replicator.sources.sqlserver.catalog.table_description import TableDescription
 from replicator.sources.sqlserver.config import ReadFrom, SqlServerConfig
-from replicator.sources.sqlserver.connection import Connection, connect
+from replicator.sources.sqlserver.connection import SqlServerSession, connect
 from replicator.sources.sqlserver.offset import LSN_BYTES, CommitPoint, LsnOffset, lsn_text
 from replicator.sources.sqlserver.rows.change_rows import Framed, Transactions, change_batch, framed, sort_keys
 from replicator.sources.sqlserver.stream import capture_instances, log_status
 from replicator.sources.sqlserver.stream.followed_tables import FollowedTables
 from replicator.sources.sqlserver.stream.polled_reader import PolledReader
-from replicator.sources.sqlserver.stream.windows import ChangeSource, Window, WindowReader
+from replicator.sources.sqlserver.stream.windows import ChangeSource, LogWindow, WindowReader
 from replicator.sources.sqlserver.watermark import create_statements, watermark_table, write_mark
 
 POLL_SECONDS = 0.2
@@ -50,7 +50,7 @@ class ChangeTableReader(PolledReader):
         self._point: CommitPoint | None = None
         self._marked_at = self._moved_at = time.monotonic()
         self._stalled = self._behind = False  # behind: the replica lacks what the primary captured
-        self._replica: Connection | None = None  # that is read; None: the primary
+        self._replica: SqlServerSession | None = None  # that is read; None: the primary
         self._seen: tuple[object, ...] = ()  # how many definitions there were at the last look
 
     def read(self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> Iterator[LogMessage]:
@@ -78,7 +78,7 @@ class ChangeTableReader(PolledReader):
         assert isinstance(durable, LsnOffset)
         self._durable = max(self._durable, durable.lsn)
 
-    def _mark_source(self, control: Connection) -> ChangeSource:
+    def _mark_source(self, control: SqlServerSession) -> ChangeSource:
         table = watermark_table(self._config.watermark_schema)
         found = SqlServerCatalog(control).details([table]).get(table)
         if not isinstance(found, TableDescription) or found.newest is None:
@@ -90,7 +90,7 @@ class ChangeTableReader(PolledReader):
             )
         return ChangeSource(found, found.newest)
 
-    def _messages(self, control: Connection) -> Iterator[LogMessage]:
+    def _messages(self, control: SqlServerSession) -> Iterator[LogMessage]:
         looked = waiting = 0.0
         holding = False
         while True:
@@ -118,7 +118,7 @@ class ChangeTableReader(PolledReader):
             else:
                 yield from self._quiet(control)
 
-    def _end(self, control: Connection) -> bytes:
+    def _end(self, control: SqlServerSession) -> bytes:
         """Up to which can be read: of another replica what both have.
 
         It shows what committed in the order of the log: with an entry of `cdc.lsn_time_mapping` all rows of change
@@ -131,7 +131,7 @@ class ChangeTableReader(PolledReader):
         self._behind = redone < captured
         return min(captured, redone)
 
-    def _quiet(self, control: Connection) -> Iterator[LogMessage]:
+    def _quiet(self, control: SqlServerSession) -> Iterator[LogMessage]:
         now = time.monotonic()
         if now - self._marked_at > MARK_SECONDS:
             write_mark(control, self._config.watermark_schema, self._replicator, f"{_BEAT}{time.time_ns()}")
@@ -142,7 +142,7 @@ class ChangeTableReader(PolledReader):
         yield Heartbeat(self._offset(), self._as_of)
         time.sleep(POLL_SECONDS)
 
-    def _standstill(self, control: Connection, seconds: float) -> str:
+    def _standstill(self, control: SqlServerSession, seconds: float) -> str:
         """Why nothing came for so long.  SourceBusy where it is the capture job that is missing."""
         if self._replica is not None and self._behind:
             why = availability.standing_still(self._replica) or "it has not redone what the primary replica has"
@@ -156,7 +156,7 @@ class ChangeTableReader(PolledReader):
 
     # ---- one window
 
-    def _window(self, control: Connection, end: bytes) -> Iterator[LogMessage]:
+    def _window(self, control: SqlServerSession, end: bytes) -> Iterator[LogMessage]:
         self._moved_at, self._stalled = time.monotonic(), False
         if (switch := self._followed.next_switch(self._position)) is not None:
             end = min(end, switch)
@@ -192,7 +192,7 @@ class ChangeTableReader(PolledReader):
         else:
             yield Heartbeat(self._offset(), self._as_of)
 
-    def _commits(self, control: Connection, end: bytes) -> list[log_status.Commit]:
+    def _commits(self, control: SqlServerSession, end: bytes) -> list[log_status.LoggedCommit]:
         """The next ones up to `end`.
 
         SourceReplaced where the log has one between the last that was read and the place of reading, which is beyond it
@@ -210,11 +210,11 @@ class ChangeTableReader(PolledReader):
             raise log_status.replaced(control, said)
         return found
 
-    def _starts(self, control: Connection) -> dict[int, bytes]:
+    def _starts(self, control: SqlServerSession) -> dict[int, bytes]:
         rows = control.rows(_STARTS, control.where)
         return {int(number): bytes(start) for number, start in rows if start is not None}
 
-    def _rows(self, window: Window, transactions: Transactions) -> Iterator[LogMessage]:
+    def _rows(self, window: LogWindow, transactions: Transactions) -> Iterator[LogMessage]:
         """Changes and marks, in the order of the log."""
         marks: list[tuple[int, str]] = []
         found: list[tuple[ChangeSource, Framed, np.ndarray]] = []
@@ -258,7 +258,7 @@ class ChangeTableReader(PolledReader):
             start += len(one)
 
     def _large(
-        self, window: Window, sources: Iterable[ChangeSource], transactions: Transactions
+        self, window: LogWindow, sources: Iterable[ChangeSource], transactions: Transactions
     ) -> Iterator[LogMessage]:
         """One transaction by itself, table by table: of marks it has none."""
         for source in sources:
@@ -306,7 +306,7 @@ class ChangeTableReader(PolledReader):
         notices, self._followed.notices = self._followed.notices, []
         yield from map(Notice, notices)
 
-    def _retire(self, control: Connection) -> None:
+    def _retire(self, control: SqlServerSession) -> None:
         """Instances of ours that another has taken over from, unless another replicator may still read them."""
         old = self._followed.superseded(self._durable)
         if not old:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from replicator.sources.base import ReadOptions
 from replicator.sources.sqlserver.catalog.table_description import CaptureInstance, TableDescription
-from replicator.sources.sqlserver.connection import Connection
+from replicator.sources.sqlserver.connection import SqlServerSession
 from replicator.sources.sqlserver.dialect import binary, quoted
 from replicator.sources.sqlserver.rows.change_rows import BEFORE, META, ORDER, change_select, change_table
 from replicator.sources.sqlserver.stream.polled_reader import with_rows
@@ -28,7 +28,7 @@ class ChangeSource:
 
 
 @dataclass
-class Window:
+class LogWindow:
     """Rows by source, whole transactions up to `end`.  `large`: `end` is one transaction whose rows are not here: it is
     more than a window holds (`stream`).
     """
@@ -41,10 +41,10 @@ class Window:
 class WindowReader:
     """One connection; one thread."""
 
-    def __init__(self, connection: Connection, options: ReadOptions) -> None:
+    def __init__(self, connection: SqlServerSession, options: ReadOptions) -> None:
         self._connection, self._options = connection, options
 
-    def read(self, start: bytes, commits: Sequence[bytes], sources: Sequence[ChangeSource]) -> Window:
+    def read(self, start: bytes, commits: Sequence[bytes], sources: Sequence[ChangeSource]) -> LogWindow:
         """Of the transactions in `commits`, which come after `start`, as many as fit."""
         found: list[tuple[ChangeSource, pa.Table]] = []
         end, rows_left = commits[-1], self._options.batch_rows * _MAX_BATCHES
@@ -55,12 +55,12 @@ class WindowReader:
             if cut is not None:
                 before = [lsn for lsn in commits if lsn < cut]
                 if not before:
-                    return Window(cut, [], large=True)
+                    return LogWindow(cut, [], large=True)
                 end = before[-1]
             found.append((source, rows))
             rows_left, size_left = rows_left - rows.num_rows, size_left - rows.nbytes
         trimmed = ((source, _up_to(rows, end)) for source, rows in found)
-        return Window(end, [(source, rows) for source, rows in trimmed if rows.num_rows])
+        return LogWindow(end, [(source, rows) for source, rows in trimmed if rows.num_rows])
 
     def stream(self, source: ChangeSource, lsn: bytes) -> Iterator[pa.Table]:
         """The rows of one transaction, an update's two rows together."""

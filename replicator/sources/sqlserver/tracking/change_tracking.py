@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from replicator.errors import SourceMisconfigured, SourcePermissionDenied, TableBusy, TableDisappeared, TableError
 from replicator.model.identifiers import TableId
 from replicator.sources.sqlserver.catalog.table_description import TableDescription
-from replicator.sources.sqlserver.connection import Connection
+from replicator.sources.sqlserver.connection import SqlServerSession
 from replicator.sources.sqlserver.dialect import literal, quoted, table_name
 from replicator.sources.sqlserver.stream.capture_instances import require_there
 from replicator.sources.sqlserver.watermark import MAX_TOKEN, check_mark, create_statements
@@ -28,7 +28,7 @@ _VERSION = "SELECT CHANGE_TRACKING_CURRENT_VERSION(), CONVERT(varchar(40), SYSUT
 _FORGOTTEN_AT_ONCE = 100
 
 
-def require_tracking(connection: Connection) -> None:
+def require_tracking(connection: SqlServerSession) -> None:
     """SourceMisconfigured where Change Tracking is off, or cannot be read as of one moment."""
     ((name, snapshot, tracked),) = connection.rows(_STATE, connection.where)
     database = quoted(str(name))
@@ -38,7 +38,7 @@ def require_tracking(connection: Connection) -> None:
         raise SourceMisconfigured(f"{connection.where}: {NO_SNAPSHOT}", remedy=ALLOW.format(database=database))
 
 
-def newest_version(connection: Connection) -> tuple[int, datetime]:
+def newest_version(connection: SqlServerSession) -> tuple[int, datetime]:
     """Of the last committed transaction that the connection sees, and the server's clock, UTC.
 
     SourceMisconfigured where Change Tracking is off.
@@ -60,7 +60,7 @@ def enable_statement(table: TableId) -> str:
     return f"ALTER TABLE {table_name(table)} ENABLE CHANGE_TRACKING"
 
 
-def enabled(connection: Connection, found: TableDescription) -> TableDescription:
+def enabled(connection: SqlServerSession, found: TableDescription) -> TableDescription:
     """The same, tracked from now on if it was not.  TableBusy while it is locked; TableDisappeared; TableError."""
     table = found.schema.table
     if found.since is not None:
@@ -96,7 +96,7 @@ def marks_statements(schema: str) -> tuple[str, ...]:
     return create_statements(schema, MARKS, "replicator, token")
 
 
-def write_mark(connection: Connection, schema: str, replicator: str, token: str) -> None:
+def write_mark(connection: SqlServerSession, schema: str, replicator: str, token: str) -> None:
     """Returns when the mark is committed."""
     check_mark(replicator, token)
     name = table_name(marks_table(schema))
@@ -107,7 +107,7 @@ def write_mark(connection: Connection, schema: str, replicator: str, token: str)
     )
 
 
-def forget_marks(connection: Connection, schema: str, replicator: str, tokens: list[str]) -> None:
+def forget_marks(connection: SqlServerSession, schema: str, replicator: str, tokens: list[str]) -> None:
     """Those that will not be read again."""
     for first in range(0, len(tokens), _FORGOTTEN_AT_ONCE):
         some = tokens[first : first + _FORGOTTEN_AT_ONCE]

@@ -27,7 +27,7 @@ from replicator.model.table_set import TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.sqlserver.catalog.table_description import TableDescription
 from replicator.sources.sqlserver.config import SqlServerConfig
-from replicator.sources.sqlserver.connection import Connection, connect
+from replicator.sources.sqlserver.connection import SqlServerSession, connect
 from replicator.sources.sqlserver.dialect import literal, table_name
 from replicator.sources.sqlserver.offset import VersionOffset
 from replicator.sources.sqlserver.stream import log_status
@@ -104,7 +104,7 @@ class ChangeTrackingReader(PolledReader):
 
     # ---- one window
 
-    def _window(self, reading: Connection) -> Iterator[LogMessage]:
+    def _window(self, reading: SqlServerSession) -> Iterator[LogMessage]:
         """_Altered before anything was given, where a definition did not stay."""
         told, touched = False, set[TableId]()
         try:
@@ -138,7 +138,7 @@ class ChangeTrackingReader(PolledReader):
         offset = VersionOffset(end)
         yield messages.Commit(offset, at) if told else Heartbeat(offset, at)
 
-    def _rows(self, reading: Connection, end: int, at: datetime, touched: set[TableId]) -> Iterator[LogMessage]:
+    def _rows(self, reading: SqlServerSession, end: int, at: datetime, touched: set[TableId]) -> Iterator[LogMessage]:
         """Changes and marks, the marks between the versions before and after them."""
         low = self._position
         tables = with_rows(
@@ -155,7 +155,7 @@ class ChangeTrackingReader(PolledReader):
                 yield Watermark(token, VersionOffset(version))
             low = version
 
-    def _part(self, reading: Connection, part: Part, at: datetime) -> Iterator[LogMessage]:
+    def _part(self, reading: SqlServerSession, part: Part, at: datetime) -> Iterator[LogMessage]:
         table, options = part.description.schema.table, self._options
         if part.low >= part.high or self._tracked.schema(table) is None:  # it failed before
             return
@@ -172,7 +172,7 @@ class ChangeTrackingReader(PolledReader):
             self._tracked.fail(table)
             yield TableFailed(table, error, self._offset())
 
-    def _valid(self, reading: Connection) -> list[TableDescription]:
+    def _valid(self, reading: SqlServerSession) -> list[TableDescription]:
         """Tables of which all changes are there.  LogPurged; _Altered where one is not tracked any more."""
         least = {int(number): version for number, version in reading.rows(_FROM, reading.where)}
         described = self._tracked.described
@@ -190,13 +190,13 @@ class ChangeTrackingReader(PolledReader):
         if not self._tracked.unchanged(touched):
             raise _Altered
 
-    def _roll_back(self, reading: Connection) -> None:
+    def _roll_back(self, reading: SqlServerSession) -> None:
         with suppress(TidemarkError):
             reading.run("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION", reading.where)
 
     # ---- marks
 
-    def _new_marks(self, reading: Connection) -> list[tuple[int, str]]:
+    def _new_marks(self, reading: SqlServerSession) -> list[tuple[int, str]]:
         rows = reading.rows(
             f"SELECT ct.SYS_CHANGE_VERSION, ct.token FROM {self._marks_after(self._position)} "
             f"WHERE ct.SYS_CHANGE_OPERATION <> N'D' AND ct.replicator = {literal(self._replicator)} "
@@ -205,7 +205,7 @@ class ChangeTrackingReader(PolledReader):
         )
         return [(int(version), str(token)) for version, token in rows]
 
-    def _old_marks(self, reading: Connection) -> None:
+    def _old_marks(self, reading: SqlServerSession) -> None:
         """Those that were read before: they are in the table and not among the changes."""
         name = table_name(change_tracking.marks_table(self._config.watermark_schema))
         rows = reading.rows(
@@ -219,7 +219,7 @@ class ChangeTrackingReader(PolledReader):
     def _marks_after(self, version: int) -> str:
         return change_tracking.changes(change_tracking.marks_table(self._config.watermark_schema), version)
 
-    def _forget_marks(self, control: Connection) -> None:
+    def _forget_marks(self, control: SqlServerSession) -> None:
         now = time.monotonic()
         if now - self._forgot > FORGET_SECONDS:
             self._forgot = now

@@ -10,7 +10,7 @@ from replicator.sources.base import WITHOUT_END, SourceLoad, SourceLog, SourceSt
 from replicator.sources.sqlserver.catalog.catalog import SqlServerCatalog
 from replicator.sources.sqlserver.catalog.table_description import TableDescription
 from replicator.sources.sqlserver.config import Capture, SqlServerConfig
-from replicator.sources.sqlserver.connection import Connection
+from replicator.sources.sqlserver.connection import SqlServerSession
 from replicator.sources.sqlserver.dialect import literal, table_name
 from replicator.sources.sqlserver.offset import VersionOffset
 from replicator.sources.sqlserver.stream import log_status
@@ -20,7 +20,7 @@ from replicator.sources.sqlserver.tracking import change_tracking
 class TrackingLog(SourceLog):
     """On a connection that is the source's."""
 
-    def __init__(self, connection: Connection, config: SqlServerConfig, replicator: str) -> None:
+    def __init__(self, connection: SqlServerSession, config: SqlServerConfig, replicator: str) -> None:
         self._connection, self._config, self._replicator = connection, config, replicator
 
     def state(self) -> SourceState:

@@ -24,7 +24,7 @@ from replicator.targets.iceberg.jvm import content_files
 from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.table.commit import commit_directly
 from replicator.targets.iceberg.table.layout import format_version
-from replicator.targets.iceberg.table.row_lineage import Origin, filled, with_lineage
+from replicator.targets.iceberg.table.row_lineage import FileOrigin, filled, with_lineage
 from replicator.targets.parquet_files import write_stream
 
 SMALL_FILE = 32 * 1024 * 1024
@@ -137,7 +137,7 @@ def rewrite(files: LakeFiles, table: IcebergTable, chosen_files: Sequence[Planne
 
 
 def _living(
-    files: LakeFiles, file: PlannedFile, target: pa.Schema, spec: PartitionSpec, of: Origin | None
+    files: LakeFiles, file: PlannedFile, target: pa.Schema, spec: PartitionSpec, of: FileOrigin | None
 ) -> Iterator[pa.Table]:
     """Rows that are not deleted, under the table's present columns."""
     gone, first = deleted(files, file), 0

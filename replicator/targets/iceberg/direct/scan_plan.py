@@ -16,7 +16,7 @@ from replicator.targets.iceberg.direct.pruning import within
 from replicator.targets.iceberg.jvm.content_files import JavaFile, ScannedFile, matching, scanned
 from replicator.targets.iceberg.table.catalog import IcebergTable, Json
 from replicator.targets.iceberg.table.layout import identifier_names
-from replicator.targets.iceberg.table.row_lineage import Origin, origin
+from replicator.targets.iceberg.table.row_lineage import FileOrigin, origin
 
 MAX_REMEMBERED = 5_000
 FEW = 16  # data files: their own footers are asked
@@ -57,7 +57,7 @@ class PlannedFile:
     deletes: tuple[Deletes, ...] = ()
     spec: int = 0
     partition: Partition = ()
-    origin: Origin | None = None
+    origin: FileOrigin | None = None
 
     @property
     def own_deletes(self) -> list[Deletes]:

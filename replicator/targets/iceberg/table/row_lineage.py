@@ -21,7 +21,7 @@ _FIELDS = [
 
 
 @dataclass(frozen=True)
-class Origin:
+class FileOrigin:
     """Of a data file: the id of its first row, and when its rows were written (Iceberg's sequence number)."""
 
     first_row: int
@@ -35,12 +35,12 @@ def with_lineage(table: Any, schema: pa.Schema) -> pa.Schema:
     return pa.schema([*schema, *_FIELDS])
 
 
-def origin(first_row: int | None, sequence: int | None) -> Origin | None:
+def origin(first_row: int | None, sequence: int | None) -> FileOrigin | None:
     """Of a file as a scan has it.  None before Iceberg has given it numbers: with the next commit after an upgrade."""
-    return None if first_row is None or sequence is None else Origin(first_row, sequence)
+    return None if first_row is None or sequence is None else FileOrigin(first_row, sequence)
 
 
-def filled(rows: pa.Table, first: int, of: Origin | None) -> pa.Table:
+def filled(rows: pa.Table, first: int, of: FileOrigin | None) -> pa.Table:
     """Rows of the file `of`, in its order from the row `first`, with what the file itself does not say of them.
 
     Where that is not known it stays null, and Iceberg gives new ids.
