@@ -123,7 +123,7 @@ def test_an_alert_is_snoozed_and_the_focus_stays(visit: Callable[..., Visitor], 
     assert page.evaluate("selector => Boolean(document.activeElement?.matches(selector))", summary)
 
 
-def test_a_replicator_is_snoozed_from_its_settings_and_woken(
+def test_a_replicator_is_snoozed_from_its_settings_and_its_snooze_ended(
     visit: Callable[..., Visitor], installation: Installation
 ) -> None:
     busy = installation.replicators["shop to lakehouse"]
@@ -139,7 +139,7 @@ def test_a_replicator_is_snoozed_from_its_settings_and_woken(
     page.keyboard.press("Escape")
     assert not Rule.objects.filter(replicator=busy, snoozed_until=None).exists()
     seen_well(visitor)
-    tab_to(page, "#wake-all")
+    tab_to(page, "#end-snoozes")
     page.keyboard.press("Enter")
     page.locator("#quiet-lag", has_text="yes").wait_for()
     assert not Rule.objects.filter(replicator=busy).exclude(snoozed_until=None).exists()

@@ -125,9 +125,9 @@ class RuleViewSet(ApiViewSet):
     def partial_update(self, request: Request, replicator: int, kind: str) -> Response:
         """Change or snooze one; takes effect within half a minute."""
         owner, body = self._owner(replicator), self.read(serializers.RuleChangeSerializer, request)
-        asleep = "snoozed_until" in body
+        snoozed = "snoozed_until" in body
         until = body.pop("snoozed_until", None)
         rule = services.save_rule(replicator=owner, kind=kind, user=user_of(request), **body)
-        if asleep:
+        if snoozed:
             services.snooze(rule=rule, until=until, user=user_of(request))
         return Response(serializers.RuleSerializer(rule).data)

@@ -19,10 +19,10 @@ SNOOZES = ((1, "1 hour"), (8, "8 hours"), (24, "1 day"), (168, "1 week"))
 
 
 def quiet_context(replicator: Replicator) -> dict[str, Any]:
-    """What the card "Quiet" of a replicator's settings shows."""
+    """What the card "Snoozed alerts" of a replicator's settings shows."""
     rules, now = selectors.rules_of(replicator), timezone.now()
-    asleep = [rule for rule in rules if rule.snoozed_until is not None and rule.snoozed_until > now]
-    return {"replicator": replicator, "rules_quiet": rules, "asleep": asleep, "snoozes": SNOOZES, "now": now}
+    snoozed = [rule for rule in rules if rule.snoozed_until is not None and rule.snoozed_until > now]
+    return {"replicator": replicator, "rules_quiet": rules, "snoozed": snoozed, "snoozes": SNOOZES, "now": now}
 
 
 class ChannelForm(forms.Form):

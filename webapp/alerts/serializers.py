@@ -48,7 +48,7 @@ class RuleTestSerializer(ChannelTestSerializer):
 
 
 class SnoozeSerializer(serializers.Serializer[None]):
-    """Until when nothing new is told; null wakes."""
+    """Until when nothing new is told; null ends it."""
 
     until = serializers.DateTimeField(allow_null=True)
 
@@ -69,7 +69,7 @@ class RuleSerializer(serializers.Serializer[Rule]):
 
 
 class RuleChangeSerializer(serializers.Serializer[None]):
-    """What is left out stays; `snoozed_until` null wakes it."""
+    """What is left out stays; `snoozed_until` null ends the snooze."""
 
     enabled = serializers.BooleanField(required=False)
     params = serializers.DictField(child=serializers.FloatField(), required=False)

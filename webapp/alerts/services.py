@@ -164,7 +164,7 @@ def snooze(*, rule: Rule, until: datetime | None, user: User | None = None) -> R
     _check_snooze(until)
     rule.snoozed_until = until
     rule.save(update_fields=["snoozed_until"])
-    summary = f"Alert snoozed: {rule.get_kind_display()}" if until else f"Alert unmuted: {rule.get_kind_display()}"
+    summary = f"Alert snoozed: {rule.get_kind_display()}" if until else f"Snooze ended: {rule.get_kind_display()}"
     detail = {"until": until.isoformat() if until else None}
     note(replicator=rule.replicator, kind="alert_snoozed", summary=summary, detail=detail, user=user)
     return rule
@@ -177,7 +177,7 @@ def snooze_all(*, replicator: Replicator, until: datetime | None, user: User | N
     make_rules([replicator])
     Rule.objects.filter(replicator=replicator).update(snoozed_until=until)
     detail = {"until": until.isoformat() if until else None}
-    summary = "All alerts snoozed" if until else "All alerts unmuted"
+    summary = "All alerts snoozed" if until else "All snoozes ended"
     note(replicator=replicator, kind="alert_snoozed", summary=summary, detail=detail, user=user)
 
 

@@ -52,7 +52,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def snooze(request: HttpRequest, pk: int) -> HttpResponse:
-    """One rule, for some hours; 0 wakes it."""
+    """One rule, for some hours; 0 ends its snooze."""
     rule = get_object_or_404(Rule.objects.select_related("replicator"), pk=pk)
     hours = _hours(request)
     if hours is None:
@@ -74,7 +74,7 @@ def _until(hours: int) -> datetime | None:
 
 @login_required
 def quiet(request: HttpRequest, pk: int) -> HttpResponse:
-    """Which rules of a replicator are snoozed; a POST snoozes or wakes all of them."""
+    """Which rules of a replicator are snoozed; a POST snoozes all of them or ends that."""
     replicator = get_object_or_404(list_replicators(), pk=pk)
     back = settings_page(pk, "quiet")
     if request.method != "POST":

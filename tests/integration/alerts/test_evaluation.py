@@ -154,7 +154,7 @@ def test_dead_letter_rows_fire_until_somebody_has_decided(watch: Watch, email: C
     assert watch.open == []
 
 
-def test_a_snoozed_rule_tells_nobody_until_it_wakes(watch: Watch, email: Channel) -> None:
+def test_a_snoozed_rule_tells_nobody_until_its_snooze_ends(watch: Watch, email: Channel) -> None:
     rule = watch.tell("table_failed", email)
     Rule.objects.filter(pk=rule.pk).update(snoozed_until=watch.now + timedelta(minutes=10))
     fail(watch.table)

@@ -73,7 +73,7 @@ def test_alerts_are_listed_snoozed_and_woken(browser: Client, watch: Watch, djan
     asleep = watch.rule("table_failed").snoozed_until
     assert asleep is not None
     assert timedelta(hours=7) < asleep - timezone.now() <= timedelta(hours=8)
-    assert "Unmute" in text(browser.get(reverse("alerts:index")))
+    assert "End snooze" in text(browser.get(reverse("alerts:index")))
     browser.post(snooze, {"hours": "0"}, **HTMX)
     assert watch.rule("table_failed").snoozed_until is None
     browser.post(snooze, {"hours": "9999"}, **HTMX)

@@ -50,7 +50,7 @@ def test_all_rules_of_a_replicator_are_snoozed_from_its_settings_and_tell_nobody
     assert asleep() == set(RuleKind.values)
     assert TimelineEvent.objects.filter(kind="alert_snoozed", summary="All alerts snoozed").exists()
     shown = browser.get(quiet, **HTMX).content.decode()
-    assert (shown.count("Snoozed, ends"), "Unmute all" in shown) == (len(RuleKind.values), True)
+    assert (shown.count("Snoozed, ends"), "End all snoozes" in shown) == (len(RuleKind.values), True)
     ReplicatorTable.objects.update(state="failed")
     watch.now = timezone.now()
     assert watch.round(30) == 0
@@ -60,7 +60,7 @@ def test_all_rules_of_a_replicator_are_snoozed_from_its_settings_and_tell_nobody
     assert watch.round(30) == 1
     browser.post(quiet, {"hours": "0"}, **HTMX)
     assert asleep() == set()
-    assert "Snoozed" not in browser.get(quiet, **HTMX).content.decode()
+    assert "Snoozed, ends" not in browser.get(quiet, **HTMX).content.decode()
 
 
 def test_a_viewer_is_shown_no_snooze_menu(browser: Client, watch: Watch) -> None:
