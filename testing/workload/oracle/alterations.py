@@ -126,6 +126,17 @@ def _change_nullability(draft: SchemaDraft, table: TableModel) -> Statements | N
     return (filled, _altered(table, f"MODIFY ({name} NOT NULL)"))
 
 
+def _change_visibility(draft: SchemaDraft, table: TableModel) -> Statements | None:
+    """Of a column that INSERTs may leave out: `*` no longer finds it, or does again."""
+    column = draft.pen.choice([one for one in table.free if one.nullable or one.extra] or [None])
+    if column is None:
+        return None
+    changed = replace(column, invisible=not column.invisible)
+    draft.keep(table.with_column(column.name, changed))
+    how = "INVISIBLE" if changed.invisible else "VISIBLE"
+    return (_altered(table, f"MODIFY ({quoted(column.name)} {how})"),)
+
+
 def _comment(draft: SchemaDraft, table: TableModel) -> Statements:
     what = draft.pen.choice((f"TABLE {table.sql}", f"COLUMN {table.sql}.{quoted(table.columns[0].name)}"))
     return (f"COMMENT ON {what} IS {draft.pen.choice((plain(''), plain('a comment; it is `new`')))}",)
@@ -209,6 +220,7 @@ ALTERATIONS: dict[str, tuple[int, Operation]] = {
     "widen": (6, _widen),
     "change nullability": (3, _change_nullability),
     "drop and add column": (4, _drop_and_add),
+    "change visibility": (2, _change_visibility),
 }
 TABLES: dict[str, tuple[int, Operation]] = {
     "create": (8, tables.create),

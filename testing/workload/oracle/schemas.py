@@ -27,6 +27,7 @@ def declared(column: ColumnModel) -> str:
     """As in CREATE TABLE, after the name: a default stands before constraints."""
     words = [
         column.kind.declared(),
+        "INVISIBLE" if column.invisible else "",
         column.extra,
         "" if column.nullable else "NOT NULL",
         "UNIQUE" if column.unique else "",
@@ -82,7 +83,9 @@ class SchemaMaker(schemas.SchemaMaker):
     def column(self, *, keyed: bool = True) -> ColumnModel:
         pen, kind = self.pen, self.kind() if keyed else any_but_lobs(self.pen)
         default = f"DEFAULT {kind.value(pen)}" if kind.has_default and pen.chance(0.25) else ""
-        return ColumnModel(self.name("c", odd=0.2), kind, pen.chance(0.75), extra=default)
+        nullable = pen.chance(0.75)
+        invisible = (nullable or bool(default)) and pen.chance(0.06)
+        return ColumnModel(self.name("c", odd=0.2), kind, nullable, extra=default, invisible=invisible)
 
     def default(self, kind: kinds.ValueKind) -> str:
         return kind.value(self.pen)

@@ -209,7 +209,7 @@ def skip_table(*, table: ReplicatorTable, user: User | None = None) -> None:
     if fresh.table_state is TableState.SKIPPED:
         return
     if fresh.table_state is TableState.DROPPED:
-        message = f"{fresh} no longer exists in the sourceand cannot be skipped."
+        message = f"{fresh} no longer exists in the source and cannot be skipped."
         raise ConfigurationError(message)
     cancel_runs(fresh)
     clear_error(fresh)

@@ -32,7 +32,7 @@ _PLAIN = (
 _TABLES = f"FROM all_tables t JOIN all_users u ON u.username = t.owner WHERE u.oracle_maintained = 'N' AND {_PLAIN}"
 _COLUMNS = (
     "SELECT owner, table_name, column_name, data_type, data_type_owner, data_length, data_precision, data_scale,"
-    " char_length, nullable, column_id, virtual_column, hidden_column FROM all_tab_cols WHERE {where}"
+    " char_length, nullable, column_id, virtual_column, user_generated FROM all_tab_cols WHERE {where}"
     " ORDER BY owner, table_name, internal_column_id"
 )
 _KEYS = (
@@ -155,7 +155,7 @@ class OracleCatalog:
         definitions = tuple(
             _definition(row, comments.get(row[0], ""), OBJECT_RELATIONAL if (table, row[0]) in relational else "")
             for row in stored
-            if row[10] != "YES" and row[0] not in left_out
+            if row[10] == "YES" and row[0] not in left_out
         )
         _check_names(table, definitions)
         key, _ = _choose_key(keys, rows)
@@ -198,8 +198,8 @@ class OracleCatalog:
         execute(self._connection, sql, table)
 
     def _columns(self, tables: Sequence[TableId]) -> dict[TableId, list[Sequence[Any]]]:
-        """Without owner and table.  To the views, an XMLTYPE column is a virtual one of the hidden column that has its
-        documents; a virtual column of that type there is none.
+        """Without owner and table, the server's own hidden columns among them.  To the views, an XMLTYPE column is a
+        virtual one of the hidden column that has its documents; a virtual column of that type there is none.
         """
         found: dict[TableId, list[Sequence[Any]]] = defaultdict(list)
         for owner, name, *row in self._of(_COLUMNS, tables):

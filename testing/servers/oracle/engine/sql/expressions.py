@@ -46,13 +46,17 @@ class Typed:
 
 @dataclass(frozen=True)
 class Relation:
-    """Something in FROM.  alias: in Postgres; columns: by Oracle's names; obj: of a table, for its ROWIDs."""
+    """Something in FROM.  alias: in Postgres; columns: by Oracle's names; obj: of a table, for its ROWIDs.
+
+    hidden: columns that only their names find, and `*` does not.
+    """
 
     alias: str
     name: str
     columns: Mapping[str, tuple[str, Kind | None]]
     obj: int = 0
     owner: str = ""
+    hidden: frozenset[str] = frozenset()
 
 
 @dataclass

@@ -207,6 +207,8 @@ class Queries:
                 for relation in scope.relations:
                     if wanted in ("", relation.name):
                         for name, (column, kind) in relation.columns.items():
+                            if name in relation.hidden:
+                                continue
                             columns.append((name, kind))
                             made.append(f"{relation.alias}.{column} AS q{len(columns)}")
                 continue
@@ -292,7 +294,7 @@ class Queries:
             raise OracleError(942)
         self._catalog.check(self._user, table, "SELECT")
         self._tables.append(table)
-        scope.relations.append(Relation(made.alias, made.name, columns_of(table), table.obj, table.owner))
+        scope.relations.append(relation_of(table, made.alias, made.name))
         if version := node.args.get("version"):
             scn = self._flashback(version, table, self._expressions)
             return f"({AS_OF.format(history=table.history, scn=scn)}) AS {made.alias}"
@@ -308,7 +310,7 @@ class Queries:
         self._catalog.check(self._user, table, privilege)
         alias, given = self._alias(), node.args.get("alias")
         shown = _name(given.this) if given else table.name
-        relation = Relation(alias, shown, columns_of(table), table.obj, table.owner)
+        relation = relation_of(table, alias, shown)
         self._tables.append(table)
         return table, alias, Scope([relation])
 
@@ -436,8 +438,10 @@ def _known(sql: str, own: Sequence[tuple[str, Kind | None]], merged: Sequence[tu
     return f"SELECT {', '.join(cells)} FROM ({sql}) AS u"
 
 
-def columns_of(table: Table) -> dict[str, tuple[str, Kind | None]]:
-    return {one.name: (f"c{one.id}", one.kind) for one in table.columns if not one.hidden}
+def relation_of(table: Table, alias: str, name: str) -> Relation:
+    columns = {one.name: (f"c{one.id}", one.kind) for one in table.columns}
+    hidden = frozenset(one.name for one in table.columns if one.hidden)
+    return Relation(alias, name, columns, table.obj, table.owner, hidden)
 
 
 def _assigned(sql: str, given: Kind | None, wanted: Kind, zone: str) -> str:

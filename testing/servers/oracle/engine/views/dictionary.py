@@ -43,13 +43,13 @@ def _columns(session: Session, prefix: str) -> Rows:
             yield (
                 table.owner, table.name, *_column(column), None if column.hidden else visible, column.default,
                 len(column.default) if column.default else None, "YES" if column.hidden else "NO",
-                "YES" if documents else "NO", at, at,
+                "YES" if documents else "NO", at, at, "YES",
             )  # fmt: skip
             if documents:  # the column is a virtual one of a hidden column, which follows it
                 at += 1
                 yield (
                     table.owner, table.name, f"SYS_NC{at:05}$", "CLOB" if column.kind.storage == "CLOB" else "BLOB",
-                    None, 4000, None, None, "Y", 0, None, None, visible, None, None, "YES", "NO", at, at,
+                    None, 4000, None, None, "Y", 0, None, None, visible, None, None, "YES", "NO", at, at, "NO",
                 )  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def _column(column: Column) -> Sequence[Any]:
 
 
 def _visible(session: Session, prefix: str) -> Rows:
-    return (row for row in _columns(session, prefix) if row[15] == "NO")
+    return (row[:-1] for row in _columns(session, prefix) if row[-1] == "YES")
 
 
 def _documents(session: Session, prefix: str) -> Rows:
