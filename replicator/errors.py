@@ -16,6 +16,7 @@ TidemarkError
 │   ├── UnsupportedCharset
 │   ├── UnsupportedEngine         its log and its rows are not always the same
 │   ├── UnsupportedDdl
+│   │   └── CopyMustBeRecreated   the copy cannot follow: a resnapshot makes it again
 │   ├── EventUndecodable          its event in the log is not what it should be
 │   ├── RowImageIncomplete
 │   ├── ValueDoesNotFit
@@ -172,6 +173,11 @@ class UnsupportedEngine(TableError):
 class UnsupportedDdl(TableError):
     code = "unsupported_ddl"
     default_remedy = "Resnapshot the table. The snapshot uses its current schema."
+
+
+class CopyMustBeRecreated(UnsupportedDdl):
+    code = "copy_must_be_recreated"
+    default_remedy = "Resnapshot the table: its copy is then made again, with the new column."
 
 
 class EventUndecodable(TableError):

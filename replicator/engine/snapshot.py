@@ -1,6 +1,6 @@
 """The snapshot loop: plan chunk bounds, read chunks in parallel, stage them raw between two marks.
 
-Capture admits them (engine/admission.py).  DESIGN.md "Snapshots".
+Capture admits them (`engine.capture.chunk_admitter`).  DESIGN.md "Snapshots".
 """
 
 from __future__ import annotations

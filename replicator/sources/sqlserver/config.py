@@ -172,7 +172,7 @@ FORM = (
             (Login.ENTRA_PASSWORD, "Microsoft Entra: user and password"),
             (Login.ENTRA_PRINCIPAL, "Microsoft Entra: service principal"),
             (Login.ENTRA_MANAGED, "Microsoft Entra: managed identity of the worker"),
-            (Login.ENTRA_DEFAULT, "Microsoft Entra: whatever the worker is signed in with"),
+            (Login.ENTRA_DEFAULT, "Microsoft Entra: the worker’s own sign-in"),
         ),
     ),
     FormField(

@@ -97,7 +97,7 @@ _TLS = re.compile(r"SSL Provider|certificate|TLS|Encryption not supported", re.I
 _PREFIX = re.compile(r"^(?:\[[^\]]*\])+\s*")
 _DRIVER_REMEDY = (
     "Install Tidemark with its extra sqlserver (pip install 'tidemark[sqlserver]'), and the libraries that Microsoft's"
-    " driver needs (Debian, Ubuntu: apt-get install libltdl7 libkrb5-3 libgssapi-krb5-2)."
+    " driver needs (Debian, Ubuntu: apt-get install libltdl7 libgssapi-krb5-2)."
 )
 
 

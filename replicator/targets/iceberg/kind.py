@@ -63,7 +63,7 @@ FORM = (
         FORMAT_VERSION, "Format version", "choice", required=False, keeps_secret=True, default="2",
         choices=tuple((one, one) for one in FORMAT_VERSIONS),
         help="3 has deletion vectors and row lineage, and needs readers that know it. Tables of version 2 are upgraded;"
-        " no table goes back to 2 by itself: resnapshot it.",
+        " no table goes back to 2: remove it from the replicator and add it again.",
     ),
     FormField(
         BLOOM_FILTERS, "Bloom filters", "choice", required=False, keeps_secret=True, default="no",

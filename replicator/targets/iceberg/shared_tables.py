@@ -106,7 +106,7 @@ class SharedTables:
         if not todo.changes_table and after is None:
             return table
         remedy = "Rename the column, or route the table to a target table of its own."
-        schema_update.refuse_names_of_partitions(table, todo.plan, remedy)
+        schema_update.refuse_names_of_partitions(table, todo.plan, UnsupportedDdl, remedy)
         engine, transaction = self.catalog.pool.spark(), table.handle.newTransaction()
         release(transaction, table, todo.gone)
         schema_update.rename_and_drop(transaction, todo.plan, todo.gone)

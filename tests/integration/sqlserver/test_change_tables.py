@@ -97,7 +97,9 @@ def test_an_added_column_comes_through_a_second_instance_and_rows_between_are_re
     assert second.startswith("tidemark_")
 
 
-def test_two_instances_of_the_user_and_a_new_column_stop_the_table_with_the_statement(place: SqlServerPlace) -> None:
+def test_two_instances_of_the_user_and_a_new_column_fail_the_connection_test(
+    place: SqlServerPlace,
+) -> None:
     """learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-enable-table-transact-sql: two
     instances at most.
     """

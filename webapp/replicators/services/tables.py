@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from replicator.errors import ConfigurationError
+from replicator.errors import ConfigurationError, CopyMustBeRecreated
 from replicator.model.computed_rules import ComputedColumns
 from replicator.model.identifiers import TableId
 from replicator.state.tables import HALTED, TableState
@@ -152,8 +152,8 @@ def try_again(table: ReplicatorTable) -> None:
 def resnapshot_table(*, table: ReplicatorTable, reason: str = "", user: User | None = None) -> SnapshotRun:
     """Read the table again while its log goes on.
 
-    With a key and a whole copy in the target, readers see no gap (RELOADING); otherwise the copy is made again
-    (LOADING).
+    With a key and a whole copy in the target that can follow, readers see no gap (RELOADING); otherwise the copy is
+    made again (LOADING).
     """
     fresh = (
         ReplicatorTable.objects.select_for_update(no_key=True, of=("self",))
@@ -188,7 +188,7 @@ def _read_anew(table: ReplicatorTable, reason: str) -> SnapshotRun:
         raise ConfigurationError(
             message, remedy="Create the table again in the source. It is then picked up automatically."
         )
-    keep = table.load_complete and not table.keyless
+    keep = table.load_complete and not table.keyless and table.error_code != CopyMustBeRecreated.code
     if table.table_state in HALTED:
         table.tracked = False  # the log was not followed meanwhile
     run = begin_run(

@@ -32,7 +32,7 @@ SAFETY_SHARE = 0.1
 
 
 class LeaseHolder:
-    """`with Tenure(...) as tenure:`; `tenure.lease` is None where somebody else holds it.  Invariants 2 and 10."""
+    """`with LeaseHolder(...) as holder:`; `holder.lease` is None while another process has it.  Invariants 2 and 10."""
 
     def __init__(
         self,

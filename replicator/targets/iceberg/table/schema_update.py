@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from replicator.errors import TargetConflict, UnsupportedDdl
+from replicator.errors import CopyMustBeRecreated, TargetConflict, UnsupportedDdl
 from replicator.faults import reach
 from replicator.model.evolution import EvolutionPlan, plan_evolution
 from replicator.model.mode import Mode
@@ -126,11 +126,10 @@ def evolve(catalog: IcebergCatalog, table: IcebergTable, change: Evolve, layout:
     plan = plan_evolution(old, change.schema, change.renamed, promotes)
     kept = (kept - set(change.schema.names)) | (set(plan.dropped) if change.keep_dropped else set())
     partitioned, replaced = partition_columns(table), {column.name for column in plan.replaced}
-    remedy = "Resnapshot the table: it is then made again with the new column."
     if lost := sorted(partitioned & (overwritten | replaced)):
         message = f"{table.name} is partitioned by {lost[0]}, which becomes another column or gets another type."
-        raise UnsupportedDdl(message, table=str(table.name), remedy=remedy)
-    refuse_names_of_partitions(table, plan, remedy)
+        raise CopyMustBeRecreated(message, table=str(table.name))
+    refuse_names_of_partitions(table, plan, CopyMustBeRecreated)
     kept |= partitioned & set(plan.dropped)  # the partitions of older files cannot be read without it
     transaction = table.handle.newTransaction()
     back = {new: old for old, new in plan.renamed}
@@ -151,12 +150,14 @@ def evolve(catalog: IcebergCatalog, table: IcebergTable, change: Evolve, layout:
     return True
 
 
-def refuse_names_of_partitions(table: IcebergTable, plan: EvolutionPlan, remedy: str) -> None:
-    """UnsupportedDdl where a column gets a name that Iceberg does not allow it."""
+def refuse_names_of_partitions(
+    table: IcebergTable, plan: EvolutionPlan, error: type[UnsupportedDdl], remedy: str | None = None
+) -> None:
+    """Raise `error` where a column gets a name that Iceberg does not allow it."""
     columns = {column.name: "" for column in plan.added} | {new: old for old, new in plan.renamed}
     if taken := partitions_named_as(table, columns):
         message = f"{table.name} has partitions named {taken[0]}, as a column is from now on."
-        raise UnsupportedDdl(message, table=str(table.name), remedy=remedy)
+        raise error(message, table=str(table.name), remedy=remedy)
 
 
 def rename(catalog: IcebergCatalog, table: IcebergTable | None, change: Rename) -> bool:

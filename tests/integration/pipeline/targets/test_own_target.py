@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from django.core.management import CommandError
 
 from replicator.errors import ConfigurationError
+from replicator.model.identifiers import TableId
 from replicator.verification.target import open_catalog
 from tests.integration.pipeline.lab import Lab
 from webapp.console.definitions.apply import apply
@@ -17,6 +19,7 @@ from webapp.destinations.lakes import catalog_config
 from webapp.monitoring.models import TimelineEvent
 from webapp.replicators import services
 from webapp.replicators.models import ReplicatorTable
+from webapp.replicators.selection.entries import SelectionEntry
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 ROOT = Path(__file__).resolve().parents[4]
@@ -107,3 +110,35 @@ def test_a_file_names_copies_before_and_after_they_are_made(lab: Lab) -> None:
     ]
     lab.run_and_compare(2)
     assert called(lab) == {"a": f"{lab.name}.first", "b": f"{lab.name}.b"}
+
+
+def test_a_partition_column_of_another_type_stops_its_table_until_a_resnapshot_makes_the_copy_again(lab: Lab) -> None:
+    """Iceberg cannot partition by a column that becomes another one; the remedy that the page shows has to work."""
+    lab.execute("CREATE TABLE t (id INT PRIMARY KEY, region VARCHAR(9))", "INSERT INTO t VALUES (1, '10'), (2, '20')")
+    lab.replicate(partition_by=f"{lab.database}.t: region")
+    lab.run_and_compare(1)
+    lab.execute("ALTER TABLE t MODIFY region INT", "INSERT INTO t VALUES (3, 30)")
+    with pytest.raises(CommandError, match="is partitioned by region"):
+        lab.run()
+    stopped = lab.table("t")
+    assert (stopped.state, stopped.error_code) == ("failed", "copy_must_be_recreated")
+    assert stopped.error_remedy.startswith("Resnapshot the table")
+    services.resnapshot_table(table=stopped)
+    lab.execute("UPDATE t SET region = 40 WHERE id = 1")
+    assert lab.run_and_compare(1) == 3
+    assert lab.states() == {"t": "streaming"}
+
+
+def test_a_table_that_is_removed_and_added_again_is_made_with_the_present_format_version(lab: Lab) -> None:
+    lab.execute("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    lab.execute("CREATE TABLE u (id INT PRIMARY KEY)")
+    replicator = lab.replicate(format_version="3")
+    lab.run_and_compare(2)
+    services.update_target(replicator=replicator, target={"format_version": "2"})
+    services.remove_table(replicator=replicator, table=TableId(lab.database, "t"))
+    lab.run()
+    services.add_tables(replicator=replicator, selection=[SelectionEntry(lab.database, "t")])
+    assert lab.run_and_compare(2) == 1
+    catalog = open_catalog(catalog_config())
+    versions = {name: catalog.load_table((lab.name, name)).metadata.format_version for name in ("t", "u")}
+    assert versions == {"t": 2, "u": 3}
