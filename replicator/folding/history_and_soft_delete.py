@@ -1,5 +1,5 @@
-"""The folds of tables that keep what goes (`history.py` and `soft_delete.py` have their rules), in memory and without
-Spark.
+"""The folds of tables that keep what goes, in memory and without Spark (`targets/iceberg/spark/history_fold.py` and
+`soft_delete_fold.py` have their rules).
 """
 
 from __future__ import annotations

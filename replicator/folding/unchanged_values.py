@@ -1,4 +1,6 @@
-"""Values that UPDATEs left out (`unchanged.py` has the rules), found in memory and without Spark."""
+"""Values that UPDATEs left out, found in memory and without Spark (`targets/iceberg/spark/unchanged_values.py` has the
+rules).
+"""
 
 from __future__ import annotations
 

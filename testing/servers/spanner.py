@@ -137,6 +137,11 @@ class EmbeddedSpanner:
         finally:
             session.delete()
 
+    @property
+    def alive(self) -> bool:
+        """False where the emulator has ended by itself."""
+        return self._child is None or self._child.alive
+
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """What it holds is gone."""
         if self._child is not None:

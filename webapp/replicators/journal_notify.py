@@ -77,12 +77,12 @@ class _Listener:
         with own.cursor() as cursor:
             cursor.execute(f"LISTEN {CHANNEL}")
         raw = own.connection
-        _ring(None)  # what came before
+        _wake(None)  # what came before
         while not self._over.is_set():
             select.select([raw, self._ended], [], [])
             raw.poll()
             while raw.notifies:
-                _ring(raw.notifies.pop(0).payload)
+                _wake(raw.notifies.pop(0).payload)
 
 
 _lock = threading.Lock()
@@ -94,7 +94,7 @@ def _start() -> None:
     _listeners.append(_Listener())
 
 
-def _ring(payload: str | None) -> None:
+def _wake(payload: str | None) -> None:
     with _lock:
         for replicator_id, wake in _subscribers:
             if payload in {None, str(replicator_id)}:

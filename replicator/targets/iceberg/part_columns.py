@@ -184,6 +184,6 @@ def _present(table: IcebergTable) -> dict[str, tuple[int, DataType]]:
         kind = from_iceberg(text)
         if kind is None:
             message = f"The target column {name} of {table.name} has the type {text}, which Tidemark did not create."
-            raise UnsupportedDdl(message, table=str(table.name))
+            raise UnsupportedDdl(message, table=str(table.name), remedy="Drop the column from the target table.")
         found[name] = ids[name], kind
     return found

@@ -165,6 +165,17 @@ class SpannerCopies(Copies):
     def table(self, schema: Any, name: str = "", **how: Any) -> TargetTable:
         return super().table(schema, IDENTIFIERS.legal(name) if name else "", **how)
 
+    @property
+    def alive(self) -> bool:
+        """Google's emulator crashes now and then when connections are cut."""
+        return self.spanner.alive
+
+    def start_again(self) -> None:
+        self.spanner.stop()
+        self.spanner.start()
+        self.settings |= self.spanner.settings
+        self.target = self.another_worker()
+
     def query(self, sql: str, *values: Any) -> list[Any]:
         assert not values
         return self.spanner.query(sql)

@@ -63,6 +63,15 @@ class Copies(ABC):
         self._opened.append(made)
         return made
 
+    @property
+    def alive(self) -> bool:
+        """False where the server has ended by itself."""
+        return True
+
+    def start_again(self) -> None:
+        """The server, of which nothing is left."""
+        raise NotImplementedError
+
     def close(self) -> None:
         for one in self._opened:
             one.close()

@@ -1,6 +1,6 @@
 """Values that UPDATEs left out, found in memory: what is filled, and what is too much.
 
-Histories: `spark/test_unchanged.py`.
+Histories: `tests/integration/spark/merges/test_unchanged.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Values of row images as numbers, compiled: what is not as it usually is goes to `column_values`, one by one.
+"""Values of row images as numbers, compiled: what is not as it usually is goes to `values`, one by one.
 
 Each kernel takes one column of the images, and `images`: for each row the image that its value is from, -1 for NULL.  A
 value starts in `data` where `starts` says, and is `lengths` long (-1: NULL).  It fills `out`, and in `valid`, an Arrow

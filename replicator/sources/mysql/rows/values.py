@@ -1,7 +1,7 @@
 """Value by value: from its bytes in a row image to what goes into an Arrow array.
 
 `Convert` gives integers for decimals (unscaled), dates (days) and timestamps (microseconds since 1970), text or bytes
-of UTF-8 text, NO_DATE for a date that does not exist and is to be null.  `column_arrays` calls it for what its kernels
+of UTF-8 text, NO_DATE for a date that does not exist and is to be null.  `columns` calls it for what its kernels
 do not do.
 """
 

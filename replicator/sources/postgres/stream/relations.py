@@ -2,8 +2,9 @@
 the log.
 
 Two things tell of it.  A relation message stands before the first row under a new definition, with names and types,
-without nullability, defaults or the key.  An observation of the catalog (`observations`) has all that, and stands for
-the place that the log had reached when it was taken.  What neither explains is not guessed at: the table is read again.
+without nullability, defaults or the key.  An observation of the catalog (`stream.catalog_observer`) has all that, and
+stands for the place that the log had reached when it was taken.  What neither explains is not guessed at: the table is
+read again.
 """
 
 from __future__ import annotations

@@ -115,12 +115,15 @@ def _lake_files(place: str, store: tuple[tuple[str, str], ...]) -> LakeFiles | N
 
 
 def target_schema(table: IcebergTable) -> pa.Schema:
-    """The table's columns in their order, with Iceberg's ids."""
+    """The table's columns in their order, with Iceberg's ids.
+
+    Raises Unreadable where another program added a column of a type that Tidemark never makes.
+    """
     fields = []
     for field in table.fields:
         kind = from_iceberg(str(field["type"]))
         if kind is None:
-            raise AssertionError(field)  # `require_columns` has refused it
+            raise Unreadable("column types of other programs")
         required, named = bool(field["required"]), {FIELD_ID: str(field["id"]).encode()}
         if table.properties.get(f"{BLOOM}{field['name']}") == "true" and not pa.types.is_boolean(kind.arrow):
             named[BLOOM_FILTERED] = b""

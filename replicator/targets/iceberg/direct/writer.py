@@ -98,13 +98,14 @@ class Direct:
 
     @classmethod
     def of(cls, storage: Storage, table: IcebergTable, limits: DirectLimits) -> Direct:
-        """Raises NotDirectly."""
+        """Raises FallBackToSpark."""
         files = lake_files(table)
         if files is None:
             raise FallBackToSpark("warehouse")
         if limits.rows < 0:
             raise FallBackToSpark("switched off")
         with _readable():
+            target_schema(table)
             return cls(storage, table, files, limits)
 
     @property
@@ -128,7 +129,7 @@ class Direct:
         *,
         partial: bool = False,
     ) -> Counts:
-        """Fold, find, write, commit.  A table without key: only where nothing leaves it.  Raises NotDirectly.
+        """Fold, find, write, commit.  A table without key: only where nothing leaves it.  Raises FallBackToSpark.
 
         partial: UPDATEs may have left values out.
         """
@@ -196,7 +197,7 @@ class Direct:
         return Counts(kept.new, kept.put.num_rows - kept.new, 0)
 
     def delete_below(self, below: int, after: Position) -> Counts:
-        """Rows with a smaller sequence number go, of a shared table those of the part.  Raises NotDirectly."""
+        """Rows with a smaller sequence number go, of a shared table those of the part.  Raises FallBackToSpark."""
         lookup, to_delete = Lookup(self._files, self._table), []
         with _readable():
             for one in lookup.below(below):

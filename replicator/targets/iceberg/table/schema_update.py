@@ -217,15 +217,23 @@ def reorder(transaction: Any, order: Sequence[str]) -> None:
 
 
 def _present(table: IcebergTable, new: TableSchema) -> TableSchema:
-    columns = (Column(name, _type(table, name, text), nullable=True, source_type="") for name, text in table.columns)
+    """A column of another program, whose type may be any, goes as one does that the source has dropped."""
+    columns = (
+        Column(name, _type(table, name, text) if name in new.names else _dropped(text), nullable=True, source_type="")
+        for name, text in table.columns
+    )
     return TableSchema(new.table, tuple(columns))
+
+
+def _dropped(text: str) -> DataType:
+    return from_iceberg(text) or DataType(Kind.STRING)
 
 
 def _type(table: IcebergTable, column: str, text: str) -> DataType:
     kind = from_iceberg(text)
     if kind is None:
         message = f"The target column {column} of {table.name} has the type {text}, which Tidemark did not create."
-        raise UnsupportedDdl(message, table=str(table.name))
+        raise CopyMustBeRecreated(message, table=str(table.name))
     return kind
 
 

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from replicator.targets.base import Create, DeleteBelow, Merge, TargetTable
+from replicator.errors import CopyMustBeRecreated
+from replicator.targets.base import Create, DeleteBelow, Evolve, Merge, TargetTable
 from replicator.targets.iceberg.direct import scan_plan
 from replicator.targets.iceberg.direct.data_files import FIELD_ID, new_data_file
 from replicator.targets.iceberg.layout import Layout
@@ -25,7 +26,8 @@ from tests.integration.spark.lake import Lake
 from tests.staged import Row, insert, schema_of, update
 
 pytestmark = pytest.mark.spark
-KEYED = schema_of({"id": "int", "at": "date", "v": "string"}, ["id"])
+COLUMNS = {"id": "int", "at": "date", "v": "string"}
+KEYED = schema_of(COLUMNS, ["id"])
 NUMBERS = itertools.count(1)
 DAY = dt.date(2026, 1, 1)
 
@@ -138,6 +140,40 @@ def test_equality_deletes_are_left_to_spark_which_respects_them(lake: Lake) -> N
     assert Counter(sql(lake, f"SELECT id, at, v FROM {sql_name(table)}")) == expected
     assert maintenance._compact(ours._catalog, ours._catalog.require(table)) > 0
     assert merge(lake, ours, table, 50, [3], "y") == "merge (direct)"
+
+
+@pytest.mark.parametrize("column", ["note string", "tags array<string>", "at_time struct<h: int, m: int>"])
+def test_columns_that_another_program_adds_stay_over_merges_and_compaction(
+    lake: Lake, ours: IcebergTarget, column: str
+) -> None:
+    table, name = filled(lake, ours), column.split(maxsplit=1)[0]
+    sql(lake, f"ALTER TABLE {sql_name(table)} ADD COLUMNS ({column})")
+    why = "kept columns" if name == "note" else "column types of other programs"
+    assert merge(lake, ours, table, 40, [1, 39], "y") == f"merge (Spark: {why})"
+    value = {"note": "'a'", "tags": "array('a')", "at_time": "named_struct('h', 1, 'm', 2)"}[name]
+    sql(lake, f"UPDATE {sql_name(table)} SET {name} = {value} WHERE id = 7")
+    for seq in range(50, 50 + maintenance.SMALL_FILES + 1):
+        segment = lake.segment(KEYED, [insert(seq, *row(seq))])
+        ours.apply(table, Merge([segment], KEYED, seq))
+    ours.maintain(table)
+    expected = Counter(
+        row(n, "y" if n in {1, 39} else "x") for n in (*range(40), *range(50, 50 + maintenance.SMALL_FILES + 1))
+    )
+    assert Counter(sql(lake, f"SELECT id, at, v FROM {sql_name(table)}")) == expected
+    assert sql(lake, f"SELECT id, {name} = {value} FROM {sql_name(table)} WHERE {name} IS NOT NULL") == [(7, True)]
+    ours.apply(table, Evolve(schema_of({**COLUMNS, "w": "int"}, ["id"]), 2))
+    assert name not in {str(one[0]) for one in sql(lake, f"DESCRIBE {sql_name(table)}")}
+    assert Counter(sql(lake, f"SELECT id, at, v FROM {sql_name(table)}")) == expected
+
+
+@pytest.mark.parametrize("column", ["tags array<string>", "v2 struct<h: int>"])
+def test_a_column_of_the_source_with_the_name_of_anothers_stops_the_table(
+    lake: Lake, ours: IcebergTarget, column: str
+) -> None:
+    table, name = filled(lake, ours), column.split(maxsplit=1)[0]
+    sql(lake, f"ALTER TABLE {sql_name(table)} ADD COLUMNS ({column})")
+    with pytest.raises(CopyMustBeRecreated, match=f"The target column {name} of .* which Tidemark did not create"):
+        ours.apply(table, Evolve(schema_of({**COLUMNS, name: "int"}, ["id"]), 2))
 
 
 def test_deletion_vectors_are_respected(lake: Lake, ours: IcebergTarget) -> None:
