@@ -29,7 +29,7 @@ TABLES = (
 ROWS = "SELECT num_rows FROM all_tables WHERE owner = {owner} AND table_name = {name}"
 COLUMNS = (
     "SELECT column_name, data_type, data_precision, data_scale, virtual_column FROM all_tab_cols"
-    " WHERE owner = {owner} AND table_name = {name} AND user_generated = 'YES' ORDER BY column_id"
+    " WHERE owner = {owner} AND table_name = {name} AND user_generated = 'YES' ORDER BY internal_column_id"
 )
 
 
