@@ -342,7 +342,7 @@ def _type(table: TargetTable, column: str, kind: Any) -> DataType:
         precision, scale = text.removeprefix("decimal(").removesuffix(")").split(",")
         return decimal(int(precision), int(scale))
     message = f"The target column {column} of {table} has the type {text}, which Tidemark did not create."
-    raise UnsupportedDdl(message, table=str(table), remedy="Drop the column from the target table.")
+    raise UnsupportedDdl(message, table=str(table), remedy="Delete the target table, then resnapshot the table.")
 
 
 def _data_file(table: TargetTable, said: dict[str, Any]) -> DataFile:

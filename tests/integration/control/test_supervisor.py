@@ -16,6 +16,7 @@ from replicator.errors import (
     SourcePermissionDenied,
     SourceUnreachable,
     SparkUnavailable,
+    StorageFull,
     TableBusy,
     TableNotRead,
     TidemarkError,
@@ -173,7 +174,7 @@ def test_no_retry_time_means_stop_at_the_second_failure() -> None:
     assert verdict.retry_at is None
 
 
-@pytest.mark.parametrize("kind", [SourceBusy, TableBusy])
+@pytest.mark.parametrize("kind", [SourceBusy, TableBusy, StorageFull])
 def test_what_ends_when_others_end_is_waited_for_without_end(kind: type[TidemarkError]) -> None:
     now, options = timezone.now(), ReplicatorOptions(retry_minutes=0)
     verdict = decide(kind("x"), options, attempt=500, first_failure_at=now - timedelta(days=9), now=now)

@@ -63,10 +63,12 @@ def change_mode(*, table: ReplicatorTable, mode: str, confirmed: bool = False, u
     fresh.mode = wanted.value
     lines = TableSelection.objects.filter(replicator=fresh.replicator, database=fresh.database, table=fresh.name)
     lines.update(mode=wanted.value)
-    if without_copy or fresh.table_state in HALTED:
+    if without_copy or fresh.table_state is TableState.SKIPPED:
         fresh.load_complete = False  # whenever it is read again, it is into another table
         fresh.save(update_fields=["mode", "load_complete"])
     else:
+        if fresh.table_state in HALTED:
+            fresh.tracked = False  # the log was not followed meanwhile
         begin_run(fresh, TableState.LOADING, sequence=None, reason=f"its mode is {wanted.label} now")
         replan(fresh.replicator)
     note(replicator=fresh.replicator, kind="mode_changed", summary=summary, table=str(fresh), user=user)

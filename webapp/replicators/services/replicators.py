@@ -15,6 +15,7 @@ from replicator.errors import (
     SourceAuthenticationFailed,
     SourceMisconfigured,
     SourcePermissionDenied,
+    SourceReplaced,
     SourceUnreachable,
 )
 from replicator.model.computed_rules import ComputedColumns
@@ -35,7 +36,8 @@ AFTER_RETRY = {Desired.RUNNING: Status.STARTING, Desired.DELETED: Status.DELETIN
 OF_THE_CONNECTION = frozenset(
     error.code
     for error in (
-        ConfigurationError, SourceAuthenticationFailed, SourceMisconfigured, SourcePermissionDenied, SourceUnreachable,
+        ConfigurationError, SourceAuthenticationFailed, SourceMisconfigured, SourcePermissionDenied, SourceReplaced,
+        SourceUnreachable,
     )
 )  # fmt: skip
 STARTED_BY_ITSELF = "started_anew_by_itself"

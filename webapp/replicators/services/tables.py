@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from replicator.errors import ConfigurationError, CopyMustBeRecreated
+from replicator.errors import ConfigurationError
 from replicator.model.computed_rules import ComputedColumns
 from replicator.model.identifiers import TableId
 from replicator.state.tables import HALTED, TableState
@@ -88,7 +88,12 @@ def _take_anew(
     """Not tracked until capture has the new plan: nothing is read before it is known how."""
     rows = ReplicatorTable.objects.select_for_update(no_key=True, of=("self",)).select_related("replicator")
     row = rows.filter(replicator=replicator, database=table.database, name=table.name).first()
-    if row is None or row.table_state in {TableState.WAITING, TableState.DROPPED, TableState.SKIPPED}:
+    if row is None or row.table_state in {TableState.WAITING, TableState.DROPPED}:
+        return
+    if row.table_state is TableState.SKIPPED:
+        if how is ReloadScope.COPY:  # whenever it is resumed, nothing of the copy from before stays (invariant 12)
+            row.load_complete = False
+            row.save(update_fields=["load_complete"])
         return
     row.tracked = False
     keep = how is ReloadScope.ROWS and row.load_complete and not row.keyless
@@ -188,7 +193,7 @@ def _read_anew(table: ReplicatorTable, reason: str) -> SnapshotRun:
         raise ConfigurationError(
             message, remedy="Create the table again in the source. It is then picked up automatically."
         )
-    keep = table.load_complete and not table.keyless and table.error_code != CopyMustBeRecreated.code
+    keep = table.load_complete and not table.keyless
     if table.table_state in HALTED:
         table.tracked = False  # the log was not followed meanwhile
     run = begin_run(

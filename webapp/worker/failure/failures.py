@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import F, Min, Q, QuerySet
 
-from replicator.errors import KeyChanged, LogPurged, SourceBusy, TidemarkError, ValuesLost
+from replicator.errors import KeyChanged, LogPurged, SourceBusy, TableError, TargetTableGone, TidemarkError, ValuesLost
+from replicator.model.mode import Mode
 from replicator.sources.registry import source_kind
 from replicator.state.tables import TableState
 from webapp.database import clock, without_nul
@@ -15,7 +16,9 @@ from webapp.monitoring.models import Failure, Stage
 from webapp.monitoring.services import note
 from webapp.replicators.models import Replicator, ReplicatorTable, Status
 from webapp.replicators.services import OF_THE_CONNECTION
+from webapp.replicators.services.modes import LOST
 from webapp.replicators.services.tables import begin_run, cancel_runs, replan
+from webapp.replicators.targets import kind_of
 from webapp.worker import signals
 from webapp.worker.failure.log_loss_recovery import recovered
 from webapp.worker.failure.retry_policy import RetryDecision, decide
@@ -69,6 +72,10 @@ def fail_table(
     tell_capture: False where capture itself says so, and need not read its plan again.
     """
     cancel_runs(table)
+    if stage is Stage.APPLY and _is_stuck(error) and kind_of(table.replicator).capabilities.modes:
+        table.load_complete = False
+        if lost := LOST.get(Mode(table.mode)):
+            error.remedy += f" A resnapshot then makes the copy again: {lost} are lost."
     table.state = TableState.FAILED.value
     table.tracked = False
     table.needs_reload = True
@@ -87,6 +94,13 @@ def fail_table(
         stop_replicator(table.replicator, error)
     if tell_capture:
         replan(table.replicator)
+
+
+def _is_stuck(error: TidemarkError) -> bool:
+    """What cannot be applied stays in the table's journal, before all that a resnapshot brings: only another copy gets
+    past it.
+    """
+    return isinstance(error, TableError) and not error.retryable and not isinstance(error, TargetTableGone)
 
 
 def stop_replicator(replicator: Replicator, error: TidemarkError) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from django.db import InterfaceError, OperationalError
 
-from replicator.errors import KeyChanged, SourceBusy, TableBusy, TableDisappeared, TidemarkError
+from replicator.errors import KeyChanged, SourceBusy, StorageFull, TableBusy, TableDisappeared, TidemarkError
 from webapp.database import unanswered
 from webapp.replicators.options import ReplicatorOptions
 
@@ -55,8 +55,8 @@ def decide(
     retryable = error.retryable
     if isinstance(error, TableDisappeared | KeyChanged):
         retryable, window, over = True, ANNOUNCED_WINDOW, min(now, log_time or first)
-    elif isinstance(error, SourceBusy | TableBusy):
-        window = timedelta.max  # it ends when others end
+    elif isinstance(error, SourceBusy | TableBusy | StorageFull):
+        window = timedelta.max  # it ends when others end, or make room
     elif error.of_server and attempt < BELIEVED_AFTER:
         retryable = True
     if not retryable or over - first >= window:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from replicator.errors import LogCorrupt, SourceError, TableError
+from replicator.errors import LogCorrupt, LogPurged, SourceError, TableError
 from replicator.model.change import ChangeBatch, Commit, LogMessage, UndecodableRows
 from replicator.model.table_set import EXACT_NAMES, NameRule, TableSet
 from replicator.sources.base import ReadOptions
@@ -177,7 +177,7 @@ class TransactionAssembler:
             self._xa_prepare(event)
         elif kind == e.INCIDENT:
             message = f"The source reports that changes are missing in its log at {event.file}:{event.start}."
-            raise SourceError(message, remedy="Resnapshot all tables of the replicator.")
+            raise LogPurged(message)
         elif kind == e.EXECUTE_LOAD_QUERY:
             self._statements.apply(event)
         elif kind not in e.HARMLESS and kind not in e.TOLERATED and not event.flags & e.IGNORABLE_FLAG:

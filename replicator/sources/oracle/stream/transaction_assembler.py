@@ -10,8 +10,8 @@ from pyarrow import RecordBatch
 
 from replicator.errors import (
     EventUndecodable,
+    LogPurged,
     RowImageIncomplete,
-    SourceError,
     TableError,
     TableNotRead,
 )
@@ -182,7 +182,7 @@ class TransactionAssembler:
         operation = int(frame.operations[row])
         if operation == MISSING:
             message = f"LogMiner reports that redo is missing at SCN {int(frame.scns[row])}."
-            raise SourceError(message, remedy="Resnapshot all tables of the replicator.")
+            raise LogPurged(message)
         if (owner, name) == self._mark_names:
             if operation <= _CHANGES:
                 self._mark(frame, row)

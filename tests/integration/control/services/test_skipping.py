@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from replicator.errors import ConfigurationError, TargetError, UnsupportedType
+from replicator.errors import (
+    ConfigurationError,
+    TargetError,
+    TargetTableGone,
+    TidemarkError,
+    UnsupportedDdl,
+    UnsupportedType,
+    ValueDoesNotFit,
+)
+from replicator.model.masks import parse_masks
 from replicator.sources.base import KeyRange
 from replicator.state.chunks import PlannedChunk
 from replicator.state.journal import ReloadRequest
@@ -16,6 +25,7 @@ from tests.integration.control.conftest import ITEMS, ORDERS, Captured
 from webapp.monitoring.models import Failure, Stage, TimelineEvent
 from webapp.replicators import services
 from webapp.replicators.models import RunState, SnapshotRun
+from webapp.replicators.selection.entries import SelectionEntry
 from webapp.replicators.selectors import is_current, table_set
 from webapp.worker.failure.failures import fail_table
 from webapp.worker.lease.lease_store import OrmLeaseStore
@@ -90,6 +100,59 @@ def test_a_whole_copy_stays_readable_when_it_is_resumed(captured: Captured) -> N
     services.skip_table(table=captured.row(ORDERS))
     services.resume_table(table=captured.row(ORDERS))
     assert state(captured)[0] == "reloading"
+
+
+def test_what_masks_a_column_of_a_skipped_table_makes_its_copy_again(captured: Captured) -> None:
+    """In the modes that keep older rows their plain values would stay for ever."""
+    captured.replicator.tables.update(state=TableState.STREAMING.value, load_complete=True, mode="history")
+    services.skip_table(table=captured.row(ORDERS))
+    masked = SelectionEntry(ORDERS.database, ORDERS.name, masks=parse_masks({"name": "null"}))
+    services.add_tables(replicator=captured.replicator, selection=[masked])
+    services.resume_table(table=captured.row(ORDERS))
+    assert state(captured)[0] == "loading"
+
+
+@pytest.mark.parametrize(
+    ("stage", "error", "again"),
+    [
+        (Stage.APPLY, ValueDoesNotFit("too long"), "loading"),
+        (Stage.APPLY, UnsupportedDdl("no such column"), "loading"),
+        (Stage.APPLY, TargetTableGone("gone"), "reloading"),
+        (Stage.APPLY, TargetError("away"), "reloading"),
+        (Stage.CAPTURE, UnsupportedDdl("stopped by policy"), "reloading"),
+    ],
+)
+def test_what_cannot_be_applied_is_passed_by_another_copy_only(
+    captured: Captured, stage: Stage, error: TidemarkError, again: str
+) -> None:
+    """It stays in the journal, before all that a resnapshot brings."""
+    for act in (
+        lambda: services.resnapshot_table(table=captured.row(ORDERS)),
+        lambda: services.retry_table(table=captured.row(ORDERS)),
+        lambda: (
+            services.skip_table(table=captured.row(ORDERS)),
+            services.resume_table(table=captured.row(ORDERS)),
+        ),
+    ):
+        captured.replicator.tables.update(state=TableState.STREAMING.value, load_complete=True)
+        fail_table(captured.row(ORDERS), stage, error)
+        act()
+        assert state(captured)[0] == again
+
+
+def test_what_another_copy_loses_is_said(captured: Captured) -> None:
+    captured.replicator.tables.update(state=TableState.STREAMING.value, load_complete=True, mode="history")
+    fail_table(captured.row(ORDERS), Stage.APPLY, ValueDoesNotFit("too long", remedy="Shorten it, then resnapshot."))
+    assert captured.row(ORDERS).error_remedy == (
+        "Shorten it, then resnapshot. A resnapshot then makes the copy again: its earlier versions are lost."
+    )
+
+
+def test_another_mode_makes_the_copy_of_a_failed_table_again(captured: Captured) -> None:
+    captured.replicator.tables.update(state=TableState.STREAMING.value, load_complete=True)
+    fail_table(captured.row(ORDERS), Stage.CAPTURE, UnsupportedDdl("its key is gone"))
+    services.change_mode(table=captured.row(ORDERS), mode="changelog", confirmed=True)
+    assert (state(captured), captured.row(ORDERS).error_code) == (("loading", False), "")
 
 
 def test_the_others_go_on(make: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,24 @@ def test_a_partition_column_of_another_type_stops_its_table_until_a_resnapshot_m
     services.resnapshot_table(table=stopped)
     lab.execute("UPDATE t SET region = 40 WHERE id = 1")
     assert lab.run_and_compare(1) == 3
+    assert lab.states() == {"t": "streaming"}
+
+
+def test_a_column_that_the_copy_cannot_have_is_excluded_and_the_table_goes_on(lab: Lab) -> None:
+    """The statement that added it stays in the journal, and would stop each resnapshot into the same copy."""
+    lab.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 2)")
+    entry = SelectionEntry(lab.database, "t", mode="soft_delete")
+    services.create_replicator(name=lab.name, connection=lab.connection(), selection=[entry], user=None, start=True)
+    lab.run_and_compare(1)
+    lab.execute(
+        "DELETE FROM t WHERE id = 2", "ALTER TABLE t ADD COLUMN _is_deleted INT", "INSERT INTO t VALUES (3, 3, 3)"
+    )
+    with pytest.raises(CommandError, match="_is_deleted"):
+        lab.run()
+    assert lab.table("t").error_remedy.endswith("A resnapshot then makes the copy again: its deleted rows are lost.")
+    services.add_tables(replicator=lab.replicator, selection=[replace(entry, excluded_columns=("_is_deleted",))])
+    lab.execute("UPDATE t SET v = 4 WHERE id = 1")
+    assert lab.run_and_compare(1) == 2
     assert lab.states() == {"t": "streaming"}
 
 
