@@ -14,6 +14,10 @@ from replicator.model.types import DataType
 from replicator.state.journal import DDL_OPERATIONS, Segment
 
 NO_TABLE = "(none)"  # in the place of a load: there was no table
+FOREIGN_TABLE = (  # a remedy
+    "Drop or rename that table in the target, then select Retry. Or remove the table from this replicator, add a"
+    " routing rule that gives its copy another name, and add the table again."
+)
 COMMIT_SECONDS = 0.7  # more commits make nothing fresher by more than that, and each is files and a snapshot
 
 

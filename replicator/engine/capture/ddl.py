@@ -71,8 +71,11 @@ def stopped_by_policy(change: SchemaChange, decision: Decision) -> UnsupportedDd
         f"{change.table} was changed by a statement that the DDL policy of the replicator does not allow:"
         f" {change.statement[:300]}"
     )
-    return UnsupportedDdl(
-        f"{message} ({decision.text})",
-        remedy="Change the DDL policy of the replicator, or resnapshot the table with its current schema.",
-        table=str(change.table),
+    remedy = (
+        "Remove the table from the replicator, and add it under its present name if it has one. To replicate such"
+        " statements in future, change the DDL policy of the replicator."
+        if change.operation in {Ddl.DROP_TABLE, Ddl.RENAME_TABLE}
+        else "Resnapshot the table with its current schema. To replicate such statements in future, change the DDL"
+        " policy of the replicator first."
     )
+    return UnsupportedDdl(f"{message} ({decision.text})", remedy=remedy, table=str(change.table))

@@ -12,6 +12,7 @@ from replicator.faults import reach
 from replicator.model.retention import Retention
 from replicator.staging.storage import Storage
 from replicator.targets.base import (
+    FOREIGN_TABLE,
     NO_TABLE,
     Append,
     ApplyResult,
@@ -99,8 +100,7 @@ class DeltaTarget:
         found = OpenTable.load(self._store, table)
         if found is not None and not found.dropped and found.configuration.get(OWNER) != self._replicator:
             message = f"{table} exists at {found.uri} and was not created by this replicator."
-            remedy = "Rename or drop it, or give the replicator another prefix."
-            raise TargetConflict(message, table=str(table), remedy=remedy)
+            raise TargetConflict(message, table=str(table), remedy=FOREIGN_TABLE)
         return found
 
     def _own(self, found: OpenTable | None) -> OpenTable | None:

@@ -401,4 +401,6 @@ def _now() -> int:
 
 def _foreign(topic: str) -> ConfigurationError:
     message = f"The topic {topic} has messages that this replicator did not write."
-    return ConfigurationError(message, remedy="Choose another topic prefix, or delete the topic.")
+    return ConfigurationError(
+        message, remedy="Delete the topic, then select Retry. Or create another replicator with another topic prefix."
+    )

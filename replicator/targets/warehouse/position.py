@@ -14,7 +14,7 @@ from replicator.errors import TargetConflict, TargetError, UnsupportedDdl
 from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE
 from replicator.model.types import BIGINT, STRING, DataType
-from replicator.targets.base import NO_TABLE, Position, TargetTable
+from replicator.targets.base import FOREIGN_TABLE, NO_TABLE, Position, TargetTable
 from replicator.targets.warehouse.dialect import Definitions, Session
 
 # kept: a JSON list of columns that the source no longer has.
@@ -158,8 +158,7 @@ class Positions:
 def not_ours(table: TargetTable) -> TargetConflict:
     """A table of another replicator, or of nobody."""
     message = f"{table} exists in the target and was not created by this replicator."
-    remedy = "Rename or drop it, or give the replicator another prefix."
-    return TargetConflict(message, table=str(table), remedy=remedy)
+    return TargetConflict(message, table=str(table), remedy=FOREIGN_TABLE)
 
 
 def overtaken(table: TargetTable) -> TargetConflict:

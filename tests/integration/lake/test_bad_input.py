@@ -320,7 +320,7 @@ def test_a_delta_table_that_another_owns_or_that_is_not_tidemarks(tmp_path: Path
     ):
         with pytest.raises(TargetError) as raised:
             act()
-        same(told(raised.value), "was not created by this replicator", "another prefix")
+        same(told(raised.value), "was not created by this replicator", "another name")
     with pytest.raises(TargetError) as raised:
         ours.apply(other, Rename(name))
     same(told(raised.value), "still exists in the target", "drop")

@@ -19,6 +19,7 @@ from replicator.errors import (
     SourceUnreachable,
 )
 from replicator.model.computed_rules import ComputedColumns
+from replicator.state.tables import TableState
 from replicator.targets.registry import target_kind
 from webapp.accounts.audit import changes
 from webapp.connections.models import Connection
@@ -92,7 +93,8 @@ def update_target(*, replicator: Replicator, target: Mapping[str, Any], user: Us
 
     target: what changes; what it does not name stays, null is the default.  Gives the names of what changed.
 
-    Running slices read it at their next beginning, within a minute; what waits for its retry time is tried then.
+    Running slices read it at their next beginning, within a minute; what waits for its retry time, or has failed for
+    a setting, is tried then.
     """
     rows = ReplicatorTable.objects.filter(replicator=replicator).order_by("id")
     tables = list(rows.select_for_update(no_key=True))  # before their replicator, as the workers lock them
@@ -110,6 +112,8 @@ def update_target(*, replicator: Replicator, target: Mapping[str, Any], user: Us
         fresh.next_retry_at = None
         fresh.save(update_fields=["target", "plan_version", "next_retry_at"])
         rows.filter(retry_at__isnull=False).update(retry_at=None)
+        for table in rows.filter(state=TableState.FAILED.value, error_code=ConfigurationError.code):
+            try_again(table)
         read_recomputed(fresh, tables, before, ComputedColumns.parse(own))
         note(
             replicator=fresh,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -25,6 +26,8 @@ from webapp.worker.failure.retry_policy import RetryDecision, decide
 
 CODE, PLACE = 40, 200
 READ_ANEW = 10  # times an hour
+# What remedies promise while an error is retried.
+RETRIES = re.compile(r"(?:Retried automatically|Tidemark (?:then )?resumes automatically)[^.]*\.")
 
 
 def table_attempt_failed(table: ReplicatorTable, stage: Stage, error: TidemarkError) -> RetryDecision:
@@ -41,7 +44,13 @@ def table_attempt_failed(table: ReplicatorTable, stage: Stage, error: TidemarkEr
     )
     table.attempt, table.first_failure_at, table.retry_at = verdict.attempt, verdict.first_failure_at, verdict.retry_at
     if verdict.retry_at is None:
-        if isinstance(error, ValuesLost | KeyChanged) and _read_anew_lately(table, type(error)) < READ_ANEW:
+        if isinstance(error, ValuesLost | KeyChanged):
+            if _read_anew_lately(table, type(error)) >= READ_ANEW:
+                error.remedy = (
+                    f"It was resnapshotted {READ_ANEW} times within an hour. Resnapshot it once the cause is gone."
+                )
+                fail_table(table, stage, error, attempt=verdict.attempt)
+                return verdict
             _record(table.replicator, table, stage, error, verdict.attempt, now)
             stays = isinstance(error, KeyChanged) and table.load_complete and not table.keyless
             state = TableState.RELOADING if stays else TableState.LOADING
@@ -72,6 +81,7 @@ def fail_table(
     tell_capture: False where capture itself says so, and need not read its plan again.
     """
     cancel_runs(table)
+    _end_retries(error, table.replicator)
     if stage is Stage.APPLY and _is_stuck(error) and kind_of(table.replicator).capabilities.modes:
         table.load_complete = False
         if lost := LOST.get(Mode(table.mode)):
@@ -103,8 +113,18 @@ def _is_stuck(error: TidemarkError) -> bool:
     return isinstance(error, TableError) and not error.retryable and not isinstance(error, TargetTableGone)
 
 
+def _end_retries(error: TidemarkError, replicator: Replicator) -> None:
+    """Its remedy no longer promises what has ended."""
+    ended = (
+        f"Retries ended after {replicator.parsed_options.retry_minutes:g} minutes: select Retry once the cause is gone."
+    )
+    if error.retryable and not error.remedy.endswith(ended):
+        error.remedy = f"{RETRIES.sub('', error.remedy).strip()} {ended}".strip()
+
+
 def stop_replicator(replicator: Replicator, error: TidemarkError) -> None:
     """FAILED as a whole, with the reason and what to do."""
+    _end_retries(error, replicator)
     if error.code in OF_THE_CONNECTION:
         error.remedy += (
             f" {replicator.name} resumes automatically once the connection {replicator.connection.name} is changed or"

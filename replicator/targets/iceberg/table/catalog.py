@@ -22,7 +22,7 @@ from replicator.errors import ConfigurationError, TargetConflict, TargetError, V
 from replicator.faults import reach
 from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE
-from replicator.targets.base import TargetTable
+from replicator.targets.base import FOREIGN_TABLE, TargetTable
 from replicator.targets.iceberg.destination import OWNER
 from replicator.targets.iceberg.jvm.engine import Engine
 from replicator.targets.iceberg.jvm.executor import prompt_executor
@@ -377,8 +377,7 @@ class IcebergCatalog:
             return table
         whose = "another replicator" if owner else "another writer"
         message = f"The target table {table.name} exists already and belongs to {whose}."
-        remedy = "Set another target namespace for the replicator, or drop that table."
-        raise ConfigurationError(message, table=str(table.name), remedy=remedy)
+        raise ConfigurationError(message, table=str(table.name), remedy=FOREIGN_TABLE)
 
     @staticmethod
     def _namespace(engine: Engine, catalog: Any, name: TargetTable) -> None:

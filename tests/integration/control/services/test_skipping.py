@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.utils import timezone
 
 from replicator.errors import (
     ConfigurationError,
+    SourceReplaced,
+    TargetConflict,
     TargetError,
     TargetTableGone,
     TidemarkError,
     UnsupportedDdl,
     UnsupportedType,
     ValueDoesNotFit,
+    ValuesLost,
 )
 from replicator.model.masks import parse_masks
 from replicator.sources.base import KeyRange
@@ -27,7 +32,8 @@ from webapp.replicators import services
 from webapp.replicators.models import RunState, SnapshotRun
 from webapp.replicators.selection.entries import SelectionEntry
 from webapp.replicators.selectors import is_current, table_set
-from webapp.worker.failure.failures import fail_table
+from webapp.replicators.services.replicators import go_on
+from webapp.worker.failure.failures import READ_ANEW, fail_table, stop_replicator, table_attempt_failed
 from webapp.worker.lease.lease_store import OrmLeaseStore
 from webapp.worker.store.apply_store import OrmApplyStore
 from webapp.worker.store.chunk_store import OrmChunkStore
@@ -178,3 +184,43 @@ def test_a_chunk_that_is_being_read_is_not_wanted_any_more(captured: Captured) -
     assert chunk is not None
     services.skip_table(table=captured.row(ORDERS))
     assert not store.wanted(chunk)
+
+
+def test_what_is_no_longer_retried_does_not_say_that_it_is(captured: Captured) -> None:
+    long_ago = timezone.now() - timedelta(minutes=31)
+    captured.replicator.tables.update(state=TableState.STREAMING.value, attempt=9, first_failure_at=long_ago)
+    table_attempt_failed(captured.row(ORDERS), Stage.APPLY, TargetConflict("Another writer."))
+    row = captured.row(ORDERS)
+    assert (row.state, "utomatically" in row.error_remedy) == ("failed", False)
+    assert row.error_remedy.endswith("Retries ended after 30 minutes: select Retry once the cause is gone.")
+
+
+def test_a_table_that_was_read_anew_too_often_says_so(captured: Captured) -> None:
+    captured.replicator.tables.update(state=TableState.STREAMING.value, load_complete=True)
+    for _ in range(READ_ANEW + 1):
+        assert captured.row(ORDERS).state != "failed"
+        table_attempt_failed(captured.row(ORDERS), Stage.APPLY, ValuesLost("no value"))
+    row = captured.row(ORDERS)
+    assert (row.state, row.error_remedy) == (
+        "failed", "It was resnapshotted 10 times within an hour. Resnapshot it once the cause is gone."
+    )  # fmt: skip
+
+
+def test_a_replicator_whose_source_was_replaced_goes_on_when_its_connection_is_right_again(captured: Captured) -> None:
+    stop_replicator(captured.replicator, SourceReplaced("Another server answers."))
+    fresh = captured.replicator
+    fresh.refresh_from_db()
+    assert "resumes automatically once the connection" in fresh.error_remedy
+    go_on(connection=fresh.connection, why="its test passes")
+    fresh.refresh_from_db()
+    assert (fresh.status, fresh.error_code) == ("starting", "")
+
+
+def test_a_setting_that_is_corrected_tries_the_tables_again_that_failed_for_it(captured: Captured) -> None:
+    captured.replicator.tables.update(state=TableState.STREAMING.value, load_complete=True)
+    fail_table(captured.row(ORDERS), Stage.APPLY, ConfigurationError("partition_by names a column that is not there."))
+    services.update_target(replicator=captured.replicator, target={"sort_by": "shop.orders: id"})
+    assert (state(captured)[0], captured.row(ORDERS).error_message) == ("reloading", "")
+    fail_table(captured.row(ORDERS), Stage.APPLY, UnsupportedType("no"))
+    services.update_target(replicator=captured.replicator, target={"sort_by": "shop.orders: name"})
+    assert state(captured)[0] == "failed"

@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from django.core.management import CommandError
 
@@ -161,3 +162,22 @@ def test_a_table_that_is_removed_and_added_again_is_made_with_the_present_format
     catalog = open_catalog(catalog_config())
     versions = {name: catalog.load_table((lab.name, name)).metadata.format_version for name in ("t", "u")}
     assert versions == {"t": 2, "u": 3}
+
+
+def test_a_table_of_another_program_in_the_place_of_a_copy_is_got_past_as_the_remedy_says(lab: Lab) -> None:
+    lab.execute(*(f"CREATE TABLE {name} (id INT PRIMARY KEY)" for name in "abc"), "INSERT INTO a VALUES (1)")
+    catalog = open_catalog(catalog_config())
+    catalog.create_namespace_if_not_exists((lab.name,))
+    for name in "ab":
+        catalog.create_table((lab.name, name), pa.schema([("x", pa.int32())]))
+    replicator = lab.replicate()
+    with pytest.raises(CommandError, match="belongs to another writer"):
+        lab.run()
+    assert lab.states() == {"a": "failed", "b": "failed", "c": "streaming"}
+    catalog.drop_table((lab.name, "a"))
+    services.retry_table(table=lab.table("a"))
+    services.remove_table(replicator=replicator, table=TableId(lab.database, "b"))
+    services.update_target(replicator=replicator, target={"routing": f"{lab.database}.b: {lab.name}.mine"})
+    services.add_tables(replicator=replicator, selection=[SelectionEntry(lab.database, "b")])
+    assert lab.run_and_compare(3) == 1
+    assert called(lab) == {name: f"{lab.name}.{copy}" for name, copy in (("a", "a"), ("b", "mine"), ("c", "c"))}
