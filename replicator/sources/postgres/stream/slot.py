@@ -357,10 +357,14 @@ class ReplicationSlot:
         """
         if self._config.slot:
             rows = self._slot_rows()
+            create = f"SELECT pg_create_logical_replication_slot({literal(self.slot)}, '{PLUGIN}');"
             if not rows:
                 message = f"The source has no replication slot {self.slot}."
-                create = f"SELECT pg_create_logical_replication_slot({literal(self.slot)}, '{PLUGIN}');"
                 raise SourceMisconfigured(message, remedy=create)
+            if rows[0][1] == "lost":
+                message = f"The source has invalidated the replication slot {self.slot}: nothing can be read from it."
+                again = f"SELECT pg_drop_replication_slot({literal(self.slot)}); {create}"
+                raise SourceMisconfigured(message, remedy=again)
             return parse_lsn(rows[0][0])
         rows = self._slot_rows()
         if rows and rows[0][0] is not None and rows[0][1] != "lost":

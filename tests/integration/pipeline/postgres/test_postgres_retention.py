@@ -351,3 +351,26 @@ def test_options_say_what_is_wrong() -> None:
         ReplicatorOptions.from_dict({"on_log_lost": "wait"})
     with pytest.raises(Exception, match="retention_warn_percent must be a number between 1 and 100, not 0"):
         ReplicatorOptions.from_dict({"retention_warn_percent": 0})
+
+
+def test_a_slot_of_the_user_that_is_lost_is_made_again_by_the_sql_that_is_shown(lab: PostgresLab) -> None:
+    """Restarting from scratch drops no slot that is not ours: it used to end in the same failure, again and again."""
+    create = "SELECT pg_create_logical_replication_slot('mine', 'pgoutput')"
+    lab.execute(create)
+    lab.connection(slot="mine")
+    replicator = lab.replicate("t")
+    assert run_slice(Stage.CAPTURE, replicator.pk, seconds=2)
+    lose(lab)
+    run_slice(Stage.CAPTURE, replicator.pk, seconds=2)
+    assert seen(replicator).error_code == "log_purged"
+    services.start_anew(replicator=replicator)
+    run_slice(Stage.CAPTURE, replicator.pk, seconds=2)
+    failed = seen(replicator)
+    assert failed.error_code == "source_misconfigured"
+    sql = failed.error_remedy.partition(f" {replicator.name} resumes")[0]
+    assert sql == f"SELECT pg_drop_replication_slot('mine'); {create};"
+    lab.execute("ALTER SYSTEM RESET max_slot_wal_keep_size", "SELECT pg_reload_conf()", *sql.strip(";").split("; "))
+    services.retry_replicator(replicator=replicator)
+    lab.run_and_compare(1)
+    services.delete_replicator(replicator=replicator)
+    drop(lab)
