@@ -36,9 +36,14 @@ _PERMISSION = {
     ER.SPECIFIC_ACCESS_DENIED_ERROR,
     ER.PROCACCESS_DENIED_ERROR,
     ER.VIEW_NO_EXPLAIN,
-    ER.OPTION_PREVENTS_STATEMENT,  # read_only
-    1836,  # ER_READ_ONLY_MODE
+    ER.OPTION_PREVENTS_STATEMENT,
+    1836,
 }
+_READ_ONLY = {ER.OPTION_PREVENTS_STATEMENT, 1836}  # ER_READ_ONLY_MODE
+READ_ONLY_REMEDY = (
+    "Connect to a server that accepts writes, or set read_only to OFF on this one. Tidemark writes watermarks into a"
+    " table of its own."
+)
 _DISAPPEARED = {ER.NO_SUCH_TABLE, ER.BAD_DB_ERROR, ER.UNKNOWN_TABLE, 1932}  # 1932: not in engine (DISCARD TABLESPACE)
 # The empty sql_mode, but for dates: a key bound like 2020-02-31 must stay what it is and not become NULL. `DEFAULT` is
 # the server's own limit of rows: a SELECT would end there without a word. A server that kills a quiet or slow session
@@ -198,7 +203,8 @@ def tidemark_error(error: Exception, where: str | TableId) -> TidemarkError:
     elif number in _AUTHENTICATION or isinstance(error, RuntimeError):
         found = SourceAuthenticationFailed(f"{where} refused the login: {reason}")
     elif number in _PERMISSION:
-        found = SourcePermissionDenied(f"{where} does not allow it: {reason}")
+        remedy = READ_ONLY_REMEDY if number in _READ_ONLY else None
+        found = SourcePermissionDenied(f"{where} does not allow it: {reason}", remedy=remedy)
     else:
         found = SourceUnreachable(f"{where} could not be read: {reason}")
     found.of_server = of_server

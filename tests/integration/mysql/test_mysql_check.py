@@ -131,6 +131,20 @@ def test_every_missing_grant_is_named_and_the_remedies_suffice(
     assert after["watermark"].status is CheckStatus.OK
 
 
+def test_a_server_that_takes_no_writes_is_said_to_be_one_and_no_grant_is_shown(
+    root: pymysql.Connection[Any], config: MySqlConfig
+) -> None:
+    """https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html#error_er_option_prevents_statement"""
+    run(root, "CREATE OR REPLACE USER limited IDENTIFIED BY 'pw'", "GRANT ALL ON check_marks.* TO limited")
+    run(root, "SET GLOBAL read_only = 1")
+    try:
+        found = checked(dataclasses.replace(config, user="limited", password="pw"))["watermark"]
+    finally:
+        run(root, "SET GLOBAL read_only = 0")
+    assert (found.status, "read-only" in found.detail, "GRANT" in found.remedy) == (CheckStatus.FAILED, True, False)
+    assert found.remedy.startswith("Connect to a server that accepts writes")
+
+
 def test_foreign_keys_that_act_below_the_log_are_told(root: pymysql.Connection[Any], config: MySqlConfig) -> None:
     run(
         root,

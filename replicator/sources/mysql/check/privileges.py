@@ -9,7 +9,7 @@ from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
 from replicator.sources.mysql.catalog.catalog import MySqlCatalog
 from replicator.sources.mysql.check.server_info import Server
-from replicator.sources.mysql.connection import quoted
+from replicator.sources.mysql.connection import READ_ONLY_REMEDY, quoted
 from replicator.sources.mysql.stream.log_status import log_end
 from replicator.sources.mysql.watermark import WatermarkTable, create_statements
 from replicator.sources.shared.check_runner import CheckFinding, failed, ok, warning, without_tables
@@ -112,7 +112,8 @@ def watermark(server: Server) -> CheckFinding:
     except TidemarkError as error:
         statements = "".join(f"{statement};\n" for statement in create_statements(database))
         grant = f"GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON {quoted(database)}.* TO {server.account};"
-        return failed(f"Watermarks cannot be written: {error.message}.", statements + grant)
+        remedy = error.remedy if error.remedy == READ_ONLY_REMEDY else statements + grant
+        return failed(f"Watermarks cannot be written: {error.message}.", remedy)
     return ok(f"Watermarks are written to {database}.watermark.")
 
 
