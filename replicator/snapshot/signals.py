@@ -105,7 +105,7 @@ def names(pattern: str, table: TableId) -> bool:
 def create_table(table: TableId, dialect: SourceDialect) -> str:
     """The statement that makes it in the source's SQL."""
     name = dialect.quoted(table.database, table.name)
-    return f"CREATE TABLE {name} (id VARCHAR(42) PRIMARY KEY, type VARCHAR(32) NOT NULL, data TEXT NULL)"
+    return f"CREATE TABLE {name} (id VARCHAR(42) PRIMARY KEY, type VARCHAR(32) NOT NULL, data {dialect.text} NULL)"
 
 
 def _object(text: str) -> Mapping[str, Any]:

@@ -13,12 +13,14 @@ class SourceDialect:
     parser: sqlglot's name of it.  quote: around names, doubled inside of them.
     unquoted: what a column's name becomes that is written without quotes.
     ignores_case: columns are told apart without regard to the case of letters, quoted or not.
+    text: the type of a column for texts of some thousand characters.
     """
 
     parser: str
     quote: str = '"'
     unquoted: Callable[[str], str] = str
     ignores_case: bool = False
+    text: str = "TEXT"
 
     def quoted(self, *names: str) -> str:
         """An identifier, or several with dots between them."""

@@ -34,7 +34,7 @@ from replicator.faults import reach
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import NameRule
 from replicator.sources.sqlserver.config import Login, SqlServerConfig, TlsMode
-from replicator.sources.sqlserver.dialect import literal
+from replicator.sources.sqlserver.dialect import literal, table_name
 
 LOCK_MILLISECONDS = 5_000
 ROWS, ROW_BYTES = 10_000, 16 * 1024 * 1024  # of a result that is wanted as a whole, at a time
@@ -372,7 +372,9 @@ def _of_server(text: str, message: str) -> TidemarkError | None:
 def _of_table(text: str, said: str, table: TableId) -> TidemarkError:
     """The server's answer to a statement about one table."""
     if _PERMISSION.search(text):
-        found = TableError(f"{table}: {said}", table=str(table), remedy=f"GRANT SELECT ON {table} TO [tidemark];")
+        found = TableError(
+            f"{table}: {said}", table=str(table), remedy=f"GRANT SELECT ON {table_name(table)} TO [tidemark];"
+        )
         return _answered(found)
     if _GONE.search(text):
         return TableDisappeared(f"{table} no longer exists.", table=str(table))

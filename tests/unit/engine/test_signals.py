@@ -18,6 +18,7 @@ from replicator.model.table_set import TableSet
 from replicator.model.types import STRING
 from replicator.snapshot.signals import Act, create_table, parse_signal
 from replicator.sources.mysql.dialect import MYSQL
+from replicator.sources.oracle.dialect import ORACLE
 from replicator.state.journal import CapturePlan, Checkpoint, Signal
 
 TABLE, ORDERS, ITEMS = TableId("shop", "signals"), TableId("shop", "orders"), TableId("shop", "items")
@@ -145,4 +146,5 @@ def test_whatever_is_wrong_with_the_table_is_a_warning() -> None:
 
 
 def test_the_statement_that_makes_the_table_is_quoted() -> None:
+    assert create_table(TableId("A", "B"), ORACLE).endswith("data VARCHAR2(4000) NULL)")
     assert create_table(TableId("a", "b`c"), MYSQL).startswith("CREATE TABLE `a`.`b``c` (id VARCHAR(42) PRIMARY KEY")

@@ -291,7 +291,9 @@ def _tracking_notes(definitions: Sequence[ColumnDefinition], keys: Mapping[int, 
 
 def _not_shown(table: TableId) -> TableError:
     message = f"The account may not see what Change Tracking tells of {table}."
-    return TableError(message, table=str(table), remedy=f"GRANT VIEW CHANGE TRACKING ON {table} TO [tidemark];")
+    return TableError(
+        message, table=str(table), remedy=f"GRANT VIEW CHANGE TRACKING ON {table_name(table)} TO [tidemark];"
+    )
 
 
 def _not_trackable(table: TableId) -> UnsupportedEngine:
