@@ -69,6 +69,17 @@ def test_failures_are_filtered_and_open_ones_never_too_old(
     assert shown(browser, page, since="∞", table="x'", code="", stage="none", state="?") == everything - {old_over.pk}
 
 
+def test_what_only_a_restart_from_scratch_mends_offers_it(browser: Client, one: Replicator) -> None:
+    scratch = reverse("replicators:act", args=[one.pk, "start-anew"])
+    page = reverse("monitoring:failures", args=[one.pk])
+    fail(one, None, 1, code="source_unreachable", stage="capture")
+    assert scratch not in browser.get(page).content.decode()
+    lost = fail(one, None, 1, code="log_purged", stage="capture")
+    assert browser.get(page).content.decode().count(scratch) == 1
+    Failure.objects.filter(pk=lost.pk).update(resolved_at=timezone.now())
+    assert scratch not in browser.get(page, {"state": "all"}).content.decode()
+
+
 def test_what_waits_for_others_is_not_told_as_stopped(browser: Client, one: Replicator) -> None:
     replicator = one
     stage_waits(replicator.pk, Stage.CAPTURE, SourceBusy("A new slot waits for pid 7.", remedy="End it."))

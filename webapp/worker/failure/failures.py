@@ -101,7 +101,7 @@ def fail_table(
         detail={"code": error.code, "remedy": error.remedy},
     )
     if table.replicator.parsed_options.on_table_failure == "stop":
-        stop_replicator(table.replicator, error)
+        stop_replicator(table.replicator, error, stage)
     if tell_capture:
         replan(table.replicator)
 
@@ -122,10 +122,10 @@ def _end_retries(error: TidemarkError, replicator: Replicator) -> None:
         error.remedy = f"{RETRIES.sub('', error.remedy).strip()} {ended}".strip()
 
 
-def stop_replicator(replicator: Replicator, error: TidemarkError) -> None:
+def stop_replicator(replicator: Replicator, error: TidemarkError, stage: Stage) -> None:
     """FAILED as a whole, with the reason and what to do."""
     _end_retries(error, replicator)
-    if error.code in OF_THE_CONNECTION:
+    if error.code in OF_THE_CONNECTION and stage is not Stage.APPLY:
         error.remedy += (
             f" {replicator.name} resumes automatically once the connection {replicator.connection.name} is changed or"
             " its test passes."
@@ -170,7 +170,7 @@ def stage_failed(replicator_id: int, stage: Stage, error: TidemarkError) -> Retr
     _record(replicator, None, stage, error, verdict.attempt, verdict.retry_at)
     if verdict.retry_at is None:
         Replicator.objects.filter(pk=replicator_id).update(attempt=verdict.attempt)
-        stop_replicator(replicator, error)
+        stop_replicator(replicator, error, stage)
         return verdict
     _retrying(replicator_id, error, verdict)
     return verdict

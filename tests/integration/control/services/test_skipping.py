@@ -207,7 +207,7 @@ def test_a_table_that_was_read_anew_too_often_says_so(captured: Captured) -> Non
 
 
 def test_a_replicator_whose_source_was_replaced_goes_on_when_its_connection_is_right_again(captured: Captured) -> None:
-    stop_replicator(captured.replicator, SourceReplaced("Another server answers."))
+    stop_replicator(captured.replicator, SourceReplaced("Another server answers."), Stage.CAPTURE)
     fresh = captured.replicator
     fresh.refresh_from_db()
     assert "resumes automatically once the connection" in fresh.error_remedy
@@ -224,3 +224,10 @@ def test_a_setting_that_is_corrected_tries_the_tables_again_that_failed_for_it(c
     fail_table(captured.row(ORDERS), Stage.APPLY, UnsupportedType("no"))
     services.update_target(replicator=captured.replicator, target={"sort_by": "shop.orders: name"})
     assert state(captured)[0] == "failed"
+
+
+def test_a_target_that_stops_a_replicator_is_not_said_to_be_the_connections(captured: Captured) -> None:
+    stop_replicator(captured.replicator, ConfigurationError("The bucket is missing."), Stage.APPLY)
+    fresh = captured.replicator
+    fresh.refresh_from_db()
+    assert fresh.error_remedy == ConfigurationError.default_remedy
