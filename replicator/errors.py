@@ -30,7 +30,8 @@ TidemarkError
 │   ├── ConditionRefused          ends the snapshot that was asked for with it, and nothing else
 │   └── TableDisappeared          the same
 ├── StagingError                  retried
-│   └── StorageFull
+│   ├── StorageFull
+│   └── StagedFileLost            a table's changes are gone: only another copy gets past them
 ├── StreamError                   a stream's client asked for what it cannot have
 │   ├── StreamDisabled
 │   ├── CheckpointTooOld          what came after it is gone
@@ -258,6 +259,11 @@ class StagingError(TidemarkError):
 class StorageFull(StagingError):
     code = "storage_full"
     default_remedy = "Free space at the staging location. Tidemark then resumes automatically."
+
+
+class StagedFileLost(StagingError):
+    code = "staged_file_lost"
+    default_remedy = "Restore the file, or resnapshot the table: its copy is then made again."
 
 
 class StreamError(TidemarkError):

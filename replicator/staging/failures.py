@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from replicator.errors import ConfigurationError, StagingError, StorageFull, TidemarkError
+from replicator.errors import ConfigurationError, StagedFileLost, StagingError, StorageFull, TidemarkError
 
 _BUCKET = re.compile(r"in bucket '([^']*)'")
 _DENIED = (
@@ -26,13 +26,16 @@ _SILENT = ("NETWORK_CONNECTION", "REQUEST_TIMEOUT", "SERVICE_UNAVAILABLE", "SLOW
 
 
 @contextmanager
-def translated(path: str) -> Iterator[None]:
+def translated(path: str, *, staged: bool = False) -> Iterator[None]:
     """What went wrong with the file at `path`, as StorageFull or StagingError; ConfigurationError where there is no
-    such bucket.
+    such bucket; StagedFileLost where there is no such file, and it was `staged`.
     """
     try:
         yield
     except OSError as error:
+        if staged and isinstance(error, FileNotFoundError):
+            message = f"The staged file {path} does not exist."
+            raise StagedFileLost(message) from error
         raise _known(path, error) from error
 
 

@@ -116,14 +116,14 @@ class Storage:
         """
         # From a store in few large requests: a segment's size bounds what they hold.
         with (
-            translated(path),
+            translated(path, staged=True),
             pq.ParquetFile(self.local(path), filesystem=self._fs, pre_buffer=not self.on_disk) as file,
         ):
             yield file
 
     def fetch(self, path: str, to: Path) -> None:
         """A copy at this path of the local disk.  Raises StagingError; OSError where the disk fails."""
-        with translated(path):
+        with translated(path, staged=True):
             source = self._fs.open_input_stream(self.local(path))
         with source, to.open("wb") as copy:
             while part := self._read(source, path):

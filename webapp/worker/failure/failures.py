@@ -8,7 +8,16 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import F, Min, Q, QuerySet
 
-from replicator.errors import KeyChanged, LogPurged, SourceBusy, TableError, TargetTableGone, TidemarkError, ValuesLost
+from replicator.errors import (
+    KeyChanged,
+    LogPurged,
+    SourceBusy,
+    StagedFileLost,
+    TableError,
+    TargetTableGone,
+    TidemarkError,
+    ValuesLost,
+)
 from replicator.model.mode import Mode
 from replicator.sources.registry import source_kind
 from replicator.state.tables import TableState
@@ -110,7 +119,9 @@ def _is_stuck(error: TidemarkError) -> bool:
     """What cannot be applied stays in the table's journal, before all that a resnapshot brings: only another copy gets
     past it.
     """
-    return isinstance(error, TableError) and not error.retryable and not isinstance(error, TargetTableGone)
+    if isinstance(error, TargetTableGone):
+        return False
+    return isinstance(error, StagedFileLost) or (isinstance(error, TableError) and not error.retryable)
 
 
 def _end_retries(error: TidemarkError, replicator: Replicator) -> None:

@@ -6,11 +6,15 @@ import threading
 import time
 
 import pytest
+from django.conf import settings
+from django.core.management import CommandError
 
 from replicator.staging import writer as staging
+from replicator.staging.storage import Storage
 from tests.integration.pipeline.lab import Lab, insert
 from webapp.monitoring.models import Stage
 from webapp.replicators import services
+from webapp.replicators.models import SegmentRow
 from webapp.worker.run.work_slice import run_slice
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
@@ -167,3 +171,21 @@ def test_what_takes_longer_than_a_slice_comes_to_its_end(lab: Lab) -> None:
 def take_slices(replicator: int) -> None:
     for stage in (Stage.CAPTURE, Stage.SNAPSHOT, Stage.APPLY):
         run_slice(stage, replicator, seconds=0.5, idle=0.2)
+
+
+def test_staged_changes_whose_file_is_gone_are_got_past_by_a_resnapshot(lab: Lab) -> None:
+    """As after a restore without the staging location (docs/backup.md)."""
+    lab.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 2)")
+    replicator = lab.replicate(options={"retry_minutes": 0})
+    lab.run_and_compare(1)
+    lab.execute("UPDATE t SET v = 3 WHERE id = 1")
+    assert run_slice(Stage.CAPTURE, replicator.pk, seconds=2)
+    (segment,) = SegmentRow.objects.filter(table=lab.table("t"), last_sequence__gt=lab.table("t").applied)
+    Storage(settings.TIDEMARK_STAGING_URL).delete(segment.path)
+    with pytest.raises(CommandError, match="does not exist"):
+        lab.run()
+    failed = lab.table("t")
+    assert (failed.state, failed.error_code) == ("failed", "staged_file_lost")
+    services.resnapshot_table(table=failed)
+    assert lab.run_and_compare(1) == 2
+    assert lab.states() == {"t": "streaming"}
