@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
+import random
 import socket
+import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
+_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_PORTS, _LOWEST = 12_000, 10_240
 
 
 def free_port() -> int:
-    """A port that nothing listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
+    """A port that nothing listens on, and that no other process of Tidemark is given while this one lives.
+
+    It lies below those that the system gives to clients: one of them would have it while a server that is started again
+    is not listening yet.
+    """
+    first_of_clients = 32_768
+    with suppress(OSError, ValueError):
+        first_of_clients = int(_RANGE.read_text().split()[0])
+    ports = range(max(_LOWEST, first_of_clients - _PORTS), max(first_of_clients, _LOWEST + _PORTS))
+    while True:
+        port = random.SystemRandom().choice(ports)
+        if is_free(port) and _reserved(port):
+            return port
+
+
+def _reserved(port: int) -> bool:
+    """False where another process has it; until this one ends."""
+    if sys.platform != "linux":  # there are no names of sockets without files
+        return True
+    guard = socket.socket(socket.AF_UNIX)
+    try:
+        guard.bind(f"\0tidemark port {port}")
+    except OSError:
+        guard.close()
+        return False
+    guard.detach()
+    return True
 
 
 def is_free(port: int) -> bool:
