@@ -41,7 +41,7 @@ def test_a_table_of_somebody_else_is_left_alone(lake: Lake) -> None:
         with pytest.raises(ConfigurationError) as raised:
             other.apply(table, change)
         assert not raised.value.retryable
-        assert "drop that table" in raised.value.remedy
+        assert "Drop or rename that table" in raised.value.remedy
     assert lake.target.position(table) is not None
 
 
