@@ -54,18 +54,15 @@ def table_attempt_failed(table: ReplicatorTable, stage: Stage, error: TidemarkEr
     table.attempt, table.first_failure_at, table.retry_at = verdict.attempt, verdict.first_failure_at, verdict.retry_at
     if verdict.retry_at is None:
         if isinstance(error, ValuesLost | KeyChanged):
-            if _read_anew_lately(table, type(error)) >= READ_ANEW:
-                error.remedy = (
-                    f"It was resnapshotted {READ_ANEW} times within an hour. Resnapshot it once the cause is gone."
-                )
-                fail_table(table, stage, error, attempt=verdict.attempt)
+            if _read_anew_lately(table, type(error)) < READ_ANEW:
+                _record(table.replicator, table, stage, error, verdict.attempt, now)
+                stays = isinstance(error, KeyChanged) and table.load_complete and not table.keyless
+                state = TableState.RELOADING if stays else TableState.LOADING
+                begin_run(table, state, sequence=None, reason=error.message)
+                replan(table.replicator)
                 return verdict
-            _record(table.replicator, table, stage, error, verdict.attempt, now)
-            stays = isinstance(error, KeyChanged) and table.load_complete and not table.keyless
-            state = TableState.RELOADING if stays else TableState.LOADING
-            begin_run(table, state, sequence=None, reason=error.message)
-            replan(table.replicator)
-            return verdict
+            often = f"It was resnapshotted {READ_ANEW} times within an hour."
+            error.remedy = f"{often} Resnapshot it once the cause is gone."
         fail_table(table, stage, error, attempt=verdict.attempt)
         return verdict
     _describe(table, error)

@@ -93,7 +93,7 @@ class Direct:
     def __init__(self, storage: Storage, table: IcebergTable, files: LakeFiles, limits: DirectLimits) -> None:
         """`storage`: the segments'; `files`: the target's."""
         self._storage, self._table, self._files, self._limits = storage, table, files, limits
-        self._spec = present_spec(table)
+        self._spec, self._target = present_spec(table), target_schema(table)
         self._written: list[str] = []
 
     @classmethod
@@ -105,7 +105,6 @@ class Direct:
         if limits.rows < 0:
             raise FallBackToSpark("switched off")
         with _readable():
-            target_schema(table)
             return cls(storage, table, files, limits)
 
     @property
@@ -168,7 +167,7 @@ class Direct:
     def _filled(self, schema: TableSchema, changes: pa.Table, ranges: Sequence[KeyColumnRange]) -> pa.Table:
         """With the values that UPDATEs left out."""
         names = {*schema.key, SEQUENCE, *(schema.names[place] for place in unchanged_values.places(changes))}
-        columns = pa.schema([field for field in target_schema(self._table) if field.name in names])
+        columns = pa.schema([field for field in self._target if field.name in names])
         with _readable():
             hits = Lookup(self._files, self._table, schema).held(unchanged_values.concerned(changes, schema), ranges)
         held = read_rows(self._files, hits, columns, self._limits.memory)
@@ -248,14 +247,13 @@ class Direct:
         return Counts(inserted=sum(one.rows for one in written))
 
     def _stream(self, segments: Sequence[Segment], rows: Rows) -> list[Written]:
-        target = target_schema(self._table)
-        found = (shaped(part, target) for segment in segments for part in rows(segment))
-        return write_stream(self._files, self._new_data_file, target, found, split=self._split)
+        found = (shaped(part, self._target) for segment in segments for part in rows(segment))
+        return write_stream(self._files, self._new_data_file, self._target, found, split=self._split)
 
     def _rows(self, rows: pa.Table, schema: TableSchema) -> list[Written]:
         if not rows.num_rows:
             return []
-        whole, lookup = shaped(rows, target_schema(self._table)), Lookup(self._files, self._table, schema)
+        whole, lookup = shaped(rows, self._target), Lookup(self._files, self._table, schema)
         parts = [((), whole)] if self._split is None else self._split(whole)
 
         def write(uri: str, part: Part) -> Written:

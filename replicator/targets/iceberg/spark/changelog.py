@@ -12,10 +12,9 @@ from replicator.model.mode import BELOW
 from replicator.model.schema import COMMIT_TS, OPERATION, SEQUENCE, UNCHANGED, TableSchema
 from replicator.state.journal import EventKind
 from replicator.targets.base import DeleteBelow
-from replicator.targets.iceberg.spark.changes import AT, LEFT_OUT, OP, SEQ, before, is_, key_places, moved, null_of, row
+from replicator.targets.iceberg.spark.changes import AT, LEFT_OUT, OP, SEQ, before, is_, key_places, moved, row, typed
 from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.table.naming import sql_name
-from replicator.targets.iceberg.table.types import from_iceberg
 
 _TURN = "_deletes"
 
@@ -46,11 +45,10 @@ def marker(spark: SparkSession, table: IcebergTable, change: DeleteBelow) -> Dat
     said = {SEQUENCE: F.lit(change.upto), OPERATION: F.lit(change.operation), BELOW: F.lit(change.below)}
     if change.at is not None and change.operation != EventKind.SWEEP:
         said[COMMIT_TS] = F.lit(change.at.astimezone(UTC).isoformat())
-    columns = []
-    for field in table.fields:
-        name, empty = field["name"], null_of(str(field["type"]))
-        columns.append((said[name].cast(str(from_iceberg(str(field["type"])))) if name in said else empty).alias(name))
-    return spark.range(1).select(*columns)
+    nothing = F.lit(None)
+    return spark.range(1).select(
+        *[typed(said.get(one["name"], nothing), str(one["type"])).alias(one["name"]) for one in table.fields]
+    )
 
 
 def mark(spark: SparkSession, table: IcebergTable, change: DeleteBelow) -> None:

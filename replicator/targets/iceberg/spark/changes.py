@@ -211,16 +211,16 @@ def shaped(table: IcebergTable, rows: DataFrame, schema: TableSchema) -> DataFra
     places = {name: i for i, name in enumerate(schema.names)}
     columns: list[Column] = []
     for name, text in table.columns:
-        columns.append((F.col(row(places[name])) if name in places else null_of(text)).alias(name))
+        columns.append((F.col(row(places[name])) if name in places else typed(F.lit(None), text)).alias(name))
     for name, kind in table.mode.columns.items():
         columns.append((F.col(name) if name in rows.columns else F.lit(None).cast(str(kind))).alias(name))
     return rows.select(*columns, F.col(SEQ).alias(SEQUENCE))
 
 
-def null_of(text: str) -> Column:
-    """NULL for a column of this Iceberg type; untyped where another program added it, as an array perhaps."""
+def typed(value: Column, text: str) -> Column:
+    """For a column of this Iceberg type; as it is where another program added that, as an array perhaps."""
     kind = from_iceberg(text)
-    return F.lit(None) if kind is None else F.lit(None).cast(str(kind))
+    return value if kind is None else value.cast(str(kind))
 
 
 def as_read(rows: DataFrame) -> DataFrame:
