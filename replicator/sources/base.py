@@ -29,13 +29,17 @@ class CheckStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One line of the connection test.  `remedy` is SQL to paste (or a sentence), empty where the check is ok."""
+    """One line of the connection test.  `remedy` is SQL to paste (or a sentence), empty where the check is ok.
+
+    of_tables: of the tables that are read; where it failed, the server itself can still be used.
+    """
 
     name: str
     title: str
     status: CheckStatus
     detail: str
     remedy: str = ""
+    of_tables: bool = False
 
 
 @dataclass(frozen=True, slots=True)

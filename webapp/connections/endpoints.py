@@ -29,7 +29,8 @@ class Endpoints(Generic[E]):
     """One for connections, one for destinations.
 
     word: what one is called; valid: ConfigurationError for settings of a kind that make no sense.
-    run: tries the settings out, secrets included; never raises for what it tests.
+    run: tries the settings out, secrets included, and what its replicators read or write where one is given; never
+    raises for what it tests.
     apply: what uses the endpoint begins again with the new values.
     guard: ConfigurationError where what uses the endpoint could not go on with these values; tries them out.  None:
     they are stored as they are.
@@ -39,7 +40,7 @@ class Endpoints(Generic[E]):
     model: type[E]
     word: str
     valid: Callable[[str, Mapping[str, Any]], object]
-    run: Callable[[str, Mapping[str, Any]], list[CheckResult]]
+    run: Callable[[str, Mapping[str, Any], E | None], list[CheckResult]]
     apply: Callable[[E], None]
     changed: Signal
     works: Signal
@@ -114,13 +115,14 @@ class Endpoints(Generic[E]):
         given = config if endpoint is None else {**endpoint.config, **config}
         public, secret = self.checked(kind, given, None if endpoint is None else self.stored(endpoint, given))
         values = {**public, **secret}
-        results = without_secrets(self.run(kind, values))
+        results = without_secrets(self.run(kind, values, endpoint))
         if endpoint is not None:
             lines = [asdict(result) | {"status": str(result.status)} for result in results]
             stored = self.model._default_manager.filter(pk=endpoint.pk)  # noqa: SLF001
             stored.update(last_check=lines, last_checked_at=timezone.now())
             endpoint.refresh_from_db(fields=["last_check", "last_checked_at"])
-            if values == full_config(endpoint) and all(result.status is not CheckStatus.FAILED for result in results):
+            refused = any(result.status is CheckStatus.FAILED and not result.of_tables for result in results)
+            if values == full_config(endpoint) and not refused:
                 self._works(endpoint, f"the test of the {self.word} {endpoint.name} passed", None)
         return results
 

@@ -69,9 +69,16 @@ class Endpoint(models.Model):
 
     @property
     def check_status(self) -> str:
-        """Worst status of the last test: failed, warning, ok; empty where it was never tested."""
-        found = {line["status"] for line in self.last_check}
+        """Worst status of the last test: failed, warning, ok; empty where it was never tested.
+
+        A failed check of single tables is a warning: the server can be used.
+        """
+        found = {"warning" if _of_tables_only(line) else line["status"] for line in self.last_check}
         return next((status for status in ("failed", "warning", "ok") if status in found), "")
+
+
+def _of_tables_only(line: Mapping[str, Any]) -> bool:
+    return line["status"] == "failed" and bool(line.get("of_tables"))
 
 
 class Connection(Endpoint):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from django.contrib.auth.models import User
 
 from replicator.errors import TidemarkError
+from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckResult, CheckStatus
 from replicator.sources.registry import source_kind
 from webapp.connections import signals
@@ -16,15 +17,21 @@ from webapp.connections.models import Connection
 from webapp.connections.selectors import ATTENDED
 
 
-def _run(kind: str, config: Mapping[str, Any]) -> list[CheckResult]:
+def _run(kind: str, config: Mapping[str, Any], connection: Connection | None) -> list[CheckResult]:
     try:
         source = source_kind(kind).open({**config, **ATTENDED})
         try:
-            return source.check()
+            return source.check(None if connection is None else _tables_read(connection))
         finally:
             source.close()
     except TidemarkError as error:
         return [CheckResult("open", "Connection settings", CheckStatus.FAILED, error.message, error.remedy)]
+
+
+def _tables_read(connection: Connection) -> TableSet | None:
+    """Of all replicators that use it; None where they read none yet."""
+    answers = signals.tables_asked.send(Connection, connection=connection)
+    return next((cast("TableSet", tables) for _, tables in answers if tables is not None), None)
 
 
 CONNECTIONS = Endpoints(

@@ -16,4 +16,6 @@ class ReplicatorsConfig(AppConfig):
 
         signals.changed.connect(receivers.on_connection_changed)
         signals.works.connect(receivers.on_connection_works)
+        signals.tables_asked.connect(receivers.on_tables_asked)
         destinations.changed.connect(receivers.on_destination_changed)
+        destinations.works.connect(receivers.on_destination_works)

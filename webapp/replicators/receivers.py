@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.contrib.auth.models import User
 
+from replicator.model.table_set import TableSet
 from webapp.connections.models import Connection
 from webapp.destinations.models import Destination
 from webapp.replicators.signals import note
@@ -25,4 +26,18 @@ def on_connection_works(*, connection: Connection, why: str, user: User | None, 
     """The receiver of `webapp.connections.signals.works`."""
     from webapp.replicators.services import go_on  # noqa: PLC0415 - commands that change nothing do without it
 
-    go_on(connection=connection, why=why, user=user)
+    go_on(endpoint=connection, why=why, user=user)
+
+
+def on_destination_works(*, destination: Destination, why: str, user: User | None, **_: object) -> None:
+    """The receiver of `webapp.destinations.signals.works`."""
+    from webapp.replicators.services import go_on  # noqa: PLC0415 - commands that change nothing do without it
+
+    go_on(endpoint=destination, why=why, user=user)
+
+
+def on_tables_asked(*, connection: Connection, **_: object) -> TableSet | None:
+    """The receiver of `webapp.connections.signals.tables_asked`."""
+    from webapp.replicators.selectors import tables_read  # noqa: PLC0415 - seldom needed
+
+    return tables_read(connection)

@@ -16,6 +16,7 @@ from replicator.model.identifiers import TableId, parse_name
 from replicator.model.row_filter import parse_filter
 from replicator.model.table_set import EXACT_NAMES, TableSet
 from replicator.state.tables import HALTED, TableState
+from webapp.connections.models import Connection
 from webapp.connections.selectors import name_rule
 from webapp.replicators.models import (
     Desired,
@@ -26,10 +27,12 @@ from webapp.replicators.models import (
     Scope,
     SnapshotRun,
     Status,
+    TableSelection,
 )
 from webapp.replicators.selection.entries import SelectionEntry, salt_of, selected
 
 QUIET = frozenset({TableState.STREAMING.value, TableState.DROPPED.value})
+UNREAD = (TableState.SKIPPED.value, TableState.DROPPED.value)
 LEFT_ALONE = frozenset(state.value for state in HALTED)
 
 
@@ -77,6 +80,27 @@ def table_set(replicator: Replicator) -> TableSet:
         salt=bytes.fromhex(salt_of(replicator)) if masks else b"",
         computed=replace(ComputedColumns.parse(replicator.target), without=unread),
     )
+
+
+def tables_read(connection: Connection) -> TableSet | None:
+    """What all its replicators together read, or would if they had not failed: the tables that they know; None for
+    none.
+
+    A column is left out where every replicator of its table leaves it out.
+    """
+    known = ReplicatorTable.objects.filter(replicator__connection=connection)
+    known = known.exclude(replicator__desired=Desired.DELETED).exclude(state__in=UNREAD)
+    columns: dict[TableId, frozenset[str]] = {}
+    left_out: dict[tuple[int, TableId], frozenset[str]] = {
+        (line.replicator_id, TableId(line.database, line.table)): frozenset(line.excluded_columns)
+        for line in TableSelection.objects.filter(replicator__connection=connection).exclude(excluded_columns=[])
+    }
+    for table in known.only("replicator_id", "database", "name"):
+        own = left_out.get((table.replicator_id, table.table_id), frozenset())
+        columns[table.table_id] = columns.get(table.table_id, own) & own
+    if not columns:
+        return None
+    return TableSet(tables=frozenset(columns), excluded_columns={table: own for table, own in columns.items() if own})
 
 
 def tables_called(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
@@ -90,14 +90,19 @@ class Checks(Generic[S]):
             first = CheckResult(*_REACHABLE, CheckStatus.FAILED, error.message, error.remedy)
             reason = "the login failed" if isinstance(error, SourceAuthenticationFailed) else "there is no connection"
             skipped = f"Not checked, because {reason}."
-            others = [(name, title) for name, title, _ in (*self.of_server, *self.of_tables)]
-            return [first, *(CheckResult(name, title, CheckStatus.SKIPPED, skipped) for name, title in others)]
+            others = [(name, title, False) for name, title, _ in self.of_server]
+            others += [(name, title, True) for name, title, _ in self.of_tables]
+            return [
+                first,
+                *(CheckResult(name, title, CheckStatus.SKIPPED, skipped, of_tables=of) for name, title, of in others),
+            ]
         try:
             server = look(connection)
             results = [CheckResult(*_REACHABLE, CheckStatus.OK, answer(server))]
             results += [_result(name, title, partial(check, server)) for name, title, check in self.of_server]
             return results + [
-                _result(name, title, partial(check, server, tables)) for name, title, check in self.of_tables
+                replace(_result(name, title, partial(check, server, tables)), of_tables=True)
+                for name, title, check in self.of_tables
             ]
         except TidemarkError as error:
             return [CheckResult(*_REACHABLE, CheckStatus.FAILED, error.message, error.remedy)]

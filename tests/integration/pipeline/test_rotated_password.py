@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import transaction
 
-from replicator.errors import LogPurged, SourceAuthenticationFailed, SourceUnreachable
+from replicator.errors import LogPurged, SourceAuthenticationFailed, SourcePermissionDenied, SourceUnreachable
+from replicator.sources.base import CheckResult, CheckStatus
 from tests.integration.pipeline.lab import Lab
 from tests.integration.pipeline.test_stopping import Slice, wait
 from webapp.connections import services as connections
+from webapp.connections.models import Connection
 from webapp.database import clock
 from webapp.monitoring.models import LogLine, Stage, TimelineEvent
 from webapp.replicators import services
 from webapp.replicators.models import Replicator, Status
-from webapp.worker.failure.failures import retry_ahead, stage_failed
+from webapp.worker.failure.failures import fail_table, retry_ahead, stage_failed
 from webapp.worker.run.work_slice import run_slice
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
@@ -72,6 +75,41 @@ def test_it_goes_on_when_the_source_takes_the_old_password_again_and_the_test_pa
     connections.test_connection(kind=connection.kind, config={}, connection=connection)
     assert lab.replicator.status == Status.STARTING
     captures(replicator)
+
+
+def checked(replicator: Replicator, name: str) -> CheckResult:
+    """One line of the connection test of a replicator that exists."""
+    connection = Connection.objects.get(pk=replicator.connection_id)
+    results = connections.test_connection(kind=connection.kind, config={}, connection=connection)
+    return next(result for result in results if result.name == name)
+
+
+def test_the_test_of_a_connection_is_of_the_tables_that_are_read_too(lab: Lab) -> None:
+    lab.execute(
+        "CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE denied (id int PRIMARY KEY, secret int)",
+        f"CREATE USER {lab.name} IDENTIFIED BY 'least'",
+        f"GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO {lab.name}",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON tidemark.* TO {lab.name}",
+        f"GRANT SELECT ON {lab.database}.t TO {lab.name}",
+    )  # fmt: skip
+    try:
+        connection = lab.connection(user=lab.name, password="least")
+        connections.test_connection(kind=connection.kind, config={}, connection=connection)
+        connection.refresh_from_db()
+        assert "skipped" in {line["status"] for line in connection.last_check if line["of_tables"]}
+        replicator = lab.replicate("t", "denied")
+        with transaction.atomic():
+            fail_table(replicator.tables.get(name="denied"), Stage.SNAPSHOT, SourcePermissionDenied("No SELECT."))
+        replicator.tables.filter(name="t").update(state="streaming")
+        found = checked(replicator, "grant_select")
+        assert (found.status, found.of_tables) == (CheckStatus.FAILED, True)
+        assert found.remedy.startswith("GRANT SELECT ON `") and ".t`" not in found.detail
+        assert Connection.objects.get(pk=connection.pk).check_status == "warning"
+        lab.execute(found.remedy.rstrip(";"))
+        assert checked(replicator, "grant_select").status is CheckStatus.OK
+        assert replicator.tables.get(name="denied").state == "loading"
+    finally:
+        lab.execute(f"DROP USER {lab.name}")
 
 
 def test_what_waits_for_its_next_attempt_is_tried_at_once_when_the_connection_is_changed(lab: Lab) -> None:

@@ -4,6 +4,7 @@ from webapp.replicators.services.modes import change_mode
 from webapp.replicators.services.partial_snapshots import read_keys, read_rows, set_paused, stop_snapshots
 from webapp.replicators.services.replicators import (
     OF_THE_CONNECTION,
+    OF_THE_DESTINATION,
     STARTED_BY_ITSELF,
     create_replicator,
     delete_replicator,
@@ -35,6 +36,7 @@ from webapp.replicators.services.tables import (
 
 __all__ = [
     "OF_THE_CONNECTION",
+    "OF_THE_DESTINATION",
     "STARTED_BY_ITSELF",
     "add_tables",
     "cancel_snapshot",

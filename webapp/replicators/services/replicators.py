@@ -8,6 +8,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from replicator.errors import (
@@ -17,6 +18,10 @@ from replicator.errors import (
     SourcePermissionDenied,
     SourceReplaced,
     SourceUnreachable,
+    SparkUnavailable,
+    TargetConflict,
+    TargetError,
+    TargetUnauthorized,
 )
 from replicator.model.computed_rules import ComputedColumns
 from replicator.state.tables import TableState
@@ -41,6 +46,9 @@ OF_THE_CONNECTION = frozenset(
         SourceUnreachable,
     )
 )  # fmt: skip
+OF_THE_DESTINATION = frozenset(
+    error.code for error in (ConfigurationError, SparkUnavailable, TargetConflict, TargetError, TargetUnauthorized)
+)
 STARTED_BY_ITSELF = "started_anew_by_itself"
 
 
@@ -242,13 +250,32 @@ def retry_replicator(*, replicator: Replicator, user: User | None = None) -> Rep
 
 
 @transaction.atomic
-def go_on(*, connection: Connection, why: str, user: User | None = None) -> None:
-    """Start again what stopped because of this connection, which was put right, or so it seems."""
-    stopped = Replicator.objects.select_for_update(no_key=True).filter(connection=connection, status=Status.FAILED)
-    for fresh in stopped.filter(desired__in=AFTER_RETRY, error_code__in=OF_THE_CONNECTION).order_by("id"):
-        fresh.failures.filter(table=None, resolved_at=None).update(resolved_at=timezone.now())
-        _begin_anew(fresh, AFTER_RETRY[Desired(fresh.desired)])
-        note(replicator=fresh, kind="retried", summary=f"Resumed automatically: {why}", user=user)
+def go_on(*, endpoint: Connection | Destination, why: str, user: User | None = None) -> None:
+    """Start again the replicators and tables that stopped because of this connection or destination, which was put
+    right, or so it seems.
+    """
+    codes = OF_THE_DESTINATION if isinstance(endpoint, Destination) else OF_THE_CONNECTION
+    its = endpoint.replicators.exclude(desired=Desired.DELETED)
+    # Tables before their replicators, as the workers lock them.
+    tables = ReplicatorTable.objects.filter(replicator__in=its, state=TableState.FAILED.value, error_code__in=codes)
+    retried: dict[int, list[str]] = {}
+    for table in tables.order_by("id").select_related("replicator").select_for_update(no_key=True, of=("self",)):
+        try_again(table)
+        retried.setdefault(table.replicator_id, []).append(str(table))
+    stopped = Q(status=Status.FAILED, desired__in=AFTER_RETRY, error_code__in=codes)
+    locked = endpoint.replicators.select_for_update(no_key=True)
+    for fresh in locked.filter(stopped | Q(pk__in=retried)).order_by("id"):
+        if fresh.status == Status.FAILED and fresh.desired in AFTER_RETRY and fresh.error_code in codes:
+            fresh.failures.filter(table=None, resolved_at=None).update(resolved_at=timezone.now())
+            _begin_anew(fresh, AFTER_RETRY[Desired(fresh.desired)])
+        names = retried.get(fresh.pk, [])
+        note(
+            replicator=fresh,
+            kind="retried",
+            summary=f"Resumed automatically: {why}",
+            detail={"tables": names[:100]},
+            user=user,
+        )
 
 
 def _begin_anew(fresh: Replicator, status: Status) -> None:

@@ -25,7 +25,7 @@ from webapp.database import clock, without_nul
 from webapp.monitoring.models import Failure, Stage
 from webapp.monitoring.services import note
 from webapp.replicators.models import Replicator, ReplicatorTable, Status
-from webapp.replicators.services import OF_THE_CONNECTION
+from webapp.replicators.services import OF_THE_CONNECTION, OF_THE_DESTINATION
 from webapp.replicators.services.modes import LOST
 from webapp.replicators.services.tables import begin_run, cancel_runs, replan
 from webapp.replicators.targets import kind_of
@@ -88,6 +88,7 @@ def fail_table(
     """
     cancel_runs(table)
     _end_retries(error, table.replicator)
+    _say_what_resumes_it(error, table.replicator, stage)
     if stage is Stage.APPLY and _is_stuck(error) and kind_of(table.replicator).capabilities.modes:
         table.load_complete = False
         if lost := LOST.get(Mode(table.mode)):
@@ -130,14 +131,24 @@ def _end_retries(error: TidemarkError, replicator: Replicator) -> None:
         error.remedy = f"{RETRIES.sub('', error.remedy).strip()} {ended}".strip()
 
 
+def _say_what_resumes_it(error: TidemarkError, replicator: Replicator, stage: Stage) -> None:
+    """See `webapp.replicators.services.go_on`."""
+    destination, connection = replicator.destination, replicator.connection
+    if stage is Stage.APPLY and error.code in OF_THE_DESTINATION and destination.testable:
+        what = f"the destination {destination.name}"
+    elif stage is not Stage.APPLY and error.code in OF_THE_CONNECTION:
+        what = f"the connection {connection.name}"
+    else:
+        return
+    resumes = f"It resumes automatically once {what} is changed or its test passes."
+    if not error.remedy.endswith(resumes):
+        error.remedy = f"{error.remedy} {resumes}".strip()
+
+
 def stop_replicator(replicator: Replicator, error: TidemarkError, stage: Stage) -> None:
     """FAILED as a whole, with the reason and what to do."""
     _end_retries(error, replicator)
-    if error.code in OF_THE_CONNECTION and stage is not Stage.APPLY:
-        error.remedy += (
-            f" {replicator.name} resumes automatically once the connection {replicator.connection.name} is changed or"
-            " its test passes."
-        )
+    _say_what_resumes_it(error, replicator, stage)
     Replicator.objects.filter(pk=replicator.pk).update(
         status=Status.FAILED,
         error_code=error.code[:CODE],

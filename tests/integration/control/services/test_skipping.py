@@ -11,10 +11,12 @@ from django.utils import timezone
 
 from replicator.errors import (
     ConfigurationError,
+    SourcePermissionDenied,
     SourceReplaced,
     TargetConflict,
     TargetError,
     TargetTableGone,
+    TargetUnauthorized,
     TidemarkError,
     UnsupportedDdl,
     UnsupportedType,
@@ -191,8 +193,11 @@ def test_what_is_no_longer_retried_does_not_say_that_it_is(captured: Captured) -
     captured.replicator.tables.update(state=TableState.STREAMING.value, attempt=9, first_failure_at=long_ago)
     table_attempt_failed(captured.row(ORDERS), Stage.APPLY, TargetConflict("Another writer."))
     row = captured.row(ORDERS)
-    assert (row.state, "utomatically" in row.error_remedy) == ("failed", False)
-    assert row.error_remedy.endswith("Retries ended after 30 minutes: select Retry once the cause is gone.")
+    assert (row.state, "Retried automatically" in row.error_remedy) == ("failed", False)
+    assert row.error_remedy.endswith(
+        "Retries ended after 30 minutes: select Retry once the cause is gone. It resumes automatically once the"
+        " destination Lakehouse is changed or its test passes."
+    )
 
 
 def test_a_table_that_was_read_anew_too_often_says_so(captured: Captured) -> None:
@@ -211,9 +216,49 @@ def test_a_replicator_whose_source_was_replaced_goes_on_when_its_connection_is_r
     fresh = captured.replicator
     fresh.refresh_from_db()
     assert "resumes automatically once the connection" in fresh.error_remedy
-    go_on(connection=fresh.connection, why="its test passes")
+    go_on(endpoint=fresh.connection, why="its test passes")
     fresh.refresh_from_db()
     assert (fresh.status, fresh.error_code) == ("starting", "")
+
+
+@pytest.mark.parametrize(
+    ("stage", "error", "place"),
+    [
+        (Stage.APPLY, TargetConflict("Another writer."), "destination"),
+        (Stage.APPLY, ConfigurationError("The bucket is missing."), "destination"),
+        (Stage.SNAPSHOT, SourcePermissionDenied("No SELECT."), "connection"),
+    ],
+)
+def test_tables_that_failed_for_an_endpoint_are_read_again_when_it_is_right_again(
+    captured: Captured, stage: Stage, error: TidemarkError, place: str
+) -> None:
+    captured.replicator.tables.update(state=TableState.STREAMING.value, load_complete=True)
+    fail_table(captured.row(ORDERS), stage, error)
+    replicator = captured.replicator
+    other = replicator.connection if place == "destination" else replicator.destination
+    go_on(endpoint=other, why="its test passes")
+    assert state(captured)[0] == ("failed" if error.code != ConfigurationError.code else "reloading")
+    go_on(endpoint=getattr(replicator, place), why="its test passes")
+    assert (state(captured)[0], captured.row(ORDERS).error_code) == ("reloading", "")
+    event = TimelineEvent.objects.filter(kind="retried").latest("id")
+    assert (event.summary, event.detail) == ("Resumed automatically: its test passes", {"tables": [str(ORDERS)]})
+
+
+def test_a_replicator_that_its_destination_stopped_goes_on_when_that_is_right_again(captured: Captured) -> None:
+    stop_replicator(captured.replicator, TargetUnauthorized("The token has expired."), Stage.APPLY)
+    go_on(endpoint=captured.replicator.connection, why="its test passes")
+    captured.replicator.refresh_from_db()
+    assert captured.replicator.status == "failed"
+    go_on(endpoint=captured.replicator.destination, why="its test passes")
+    captured.replicator.refresh_from_db()
+    assert captured.replicator.status == "starting"
+
+
+def test_what_failed_for_a_reason_of_its_own_is_left_alone(captured: Captured) -> None:
+    fail_table(captured.row(ORDERS), Stage.APPLY, ValueDoesNotFit("too long"))
+    for endpoint in (captured.replicator.connection, captured.replicator.destination):
+        go_on(endpoint=endpoint, why="its test passes")
+    assert state(captured)[0] == "failed"
 
 
 def test_a_setting_that_is_corrected_tries_the_tables_again_that_failed_for_it(captured: Captured) -> None:
@@ -230,4 +275,7 @@ def test_a_target_that_stops_a_replicator_is_not_said_to_be_the_connections(capt
     stop_replicator(captured.replicator, ConfigurationError("The bucket is missing."), Stage.APPLY)
     fresh = captured.replicator
     fresh.refresh_from_db()
-    assert fresh.error_remedy == ConfigurationError.default_remedy
+    assert fresh.error_remedy == (
+        f"{ConfigurationError.default_remedy} It resumes automatically once the destination Lakehouse is changed or its"
+        " test passes."
+    )
