@@ -69,7 +69,7 @@ class TidemarkError(Exception):
 
     `code` is stable and counted; `retryable` decides retry or stop; `remedy` is one sentence (or SQL) for the user.
     Messages carry no secret (invariant 8), and no NUL character: Postgres stores none in texts.
-    column: the column concerned, where one value is at fault.
+    column: the column concerned, where one value is at fault, or the table could be replicated without it.
     place: between which offsets of the source's log it lies, as people read them, where capture knows.
     stack: where it was raised in another process (Spark's), for who must know more than the reason.
     """

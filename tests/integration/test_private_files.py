@@ -52,8 +52,8 @@ def open_to_others(home: Path) -> list[str]:
         for name in (".", *folders, *files):
             path = Path(folder, name)
             walked = all(mode(home / part) & 0o001 for part in path.relative_to(home).parents)
-        if walked and mode(path) & 0o066:
-            found.append(str(path))
+            if walked and mode(path) & 0o066:
+                found.append(str(path))
     return found
 
 

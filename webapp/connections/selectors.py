@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from django.db.models import Count, QuerySet
 
 from replicator.errors import ConfigurationError, TableError, TidemarkError
 from replicator.model.identifiers import TableId
-from replicator.model.schema import TableSchema
-from replicator.model.table_set import EXACT_NAMES, NameRule
+from replicator.model.schema import Column, TableSchema
+from replicator.model.table_set import EXACT_NAMES, NameRule, TableSet
+from replicator.model.types import STRING
 from replicator.sources.base import DatabaseInfo, Source, TableInfo
 from replicator.sources.registry import KINDS, SourceKind, source_kind
 from webapp.connections.models import Connection, Endpoint
@@ -89,7 +91,31 @@ def tables(
         return source.catalog().tables(database=database, search=search, limit=limit, offset=offset)
 
 
-def describe(connection: Connection, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
-    """Present schemas of tables."""
+def describe(
+    connection: Connection, tables: Sequence[TableId], left_out: Mapping[TableId, Collection[str]] | None = None
+) -> dict[TableId, TableSchema | TableError]:
+    """See `described`."""
     with opened(connection) as source:
-        return source.catalog().describe(tables)
+        return described(source, tables, left_out or {})
+
+
+def described(
+    source: Source, tables: Sequence[TableId], left_out: Mapping[TableId, Collection[str]]
+) -> dict[TableId, TableSchema | TableError]:
+    """Present schemas of tables with all their columns.
+
+    A table that can be replicated only without its columns of `left_out` has them last, as texts without a source type.
+    """
+    found = dict(source.catalog().describe(tables))
+    again = [table for table, one in found.items() if isinstance(one, TableError) and left_out.get(table)]
+    if again:
+        before = source.tables
+        out = {table: frozenset(left_out[table]) for table in again}
+        source.tables = replace(before or TableSet(), excluded_columns=out)
+        for table, one in source.catalog().describe(again).items():
+            if not isinstance(one, TableError):
+                hidden = [Column(name, STRING, nullable=True, source_type="") for name in sorted(out[table])]
+                one = replace(one, columns=(*one.columns, *hidden))  # noqa: PLW2901 - the same table
+            found[table] = one
+        source.tables = before
+    return found

@@ -12,9 +12,9 @@ from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckResult, CheckStatus
 from replicator.sources.registry import source_kind
 from webapp.connections import signals
-from webapp.connections.endpoints import Endpoints, restart_replicators
+from webapp.connections.endpoints import Endpoints, restart_replicators, without_secrets
 from webapp.connections.models import Connection
-from webapp.connections.selectors import ATTENDED
+from webapp.connections.selectors import ATTENDED, opened
 
 
 def _run(kind: str, config: Mapping[str, Any], connection: Connection | None) -> list[CheckResult]:
@@ -32,6 +32,13 @@ def _tables_read(connection: Connection) -> TableSet | None:
     """Of all replicators that use it; None where they read none yet."""
     answers = signals.tables_asked.send(Connection, connection=connection)
     return next((cast("TableSet", tables) for _, tables in answers if tables is not None), None)
+
+
+def failed_table_checks(connection: Connection, tables: TableSet) -> list[CheckResult]:
+    """Checks of these tables that failed, before a replicator reads them.  Raises SourceError."""
+    with opened(connection) as source:
+        found = without_secrets(source.check(tables))
+    return [one for one in found if one.of_tables and one.status is CheckStatus.FAILED]
 
 
 CONNECTIONS = Endpoints(

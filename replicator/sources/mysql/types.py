@@ -164,7 +164,7 @@ def _check_charset(definition: ColumnDefinition, table: TableId) -> None:
     charset = definition.charset or "utf8mb4"
     if not _decodable(charset):
         message = f"Column {definition.name} of {table} has the character set {charset}, which Tidemark cannot decode."
-        raise UnsupportedCharset(message, table=str(table))
+        raise UnsupportedCharset(message, table=str(table), column=definition.name)
 
 
 def _decodable(charset: str) -> bool:
@@ -195,7 +195,7 @@ def _unsupported(definition: ColumnDefinition, table: TableId) -> UnsupportedTyp
     message = (
         f"Column {definition.name} of {table} has the type {definition.column_type}, which Tidemark does not know."
     )
-    return UnsupportedType(message, table=str(table))
+    return UnsupportedType(message, table=str(table), column=definition.name)
 
 
 @dataclass(frozen=True, slots=True)

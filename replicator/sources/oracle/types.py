@@ -165,7 +165,7 @@ def _unsupported(definition: ColumnDefinition, table: TableId) -> UnsupportedTyp
         message = f"{named}, which LogMiner does not show or Tidemark does not read from Oracle yet."
     else:
         message = f"{named}, which Tidemark does not know."
-    return UnsupportedType(message, table=str(table), remedy=remedy)
+    return UnsupportedType(message, table=str(table), column=definition.name, remedy=remedy)
 
 
 def _number(definition: ColumnDefinition) -> ValueType:

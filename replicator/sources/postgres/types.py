@@ -85,7 +85,7 @@ def data_type_of(attribute: Attribute, table: TableId, *, zero_dates: str = "nul
             f"Column {attribute.name} of {table} has the type {attribute.type_text or pg_type.name}, which Tidemark"
             " does not know."
         )
-        raise UnsupportedType(message, table=str(table))
+        raise UnsupportedType(message, table=str(table), column=attribute.name)
     return types.STRING
 
 

@@ -118,7 +118,7 @@ def column_of(definition: ColumnDefinition, table: TableId, *, key: bool = False
             f"Column {definition.name} in the key of {table} is a sql_variant, which is supported only outside of keys:"
             " its text may stand for several of its values."
         )
-        raise UnsupportedType(message, table=str(table), column=definition.name, remedy="Exclude the table.")
+        raise UnsupportedType(message, table=str(table), remedy="Exclude the table.")
     kind = data_type_of(definition, table)
     return Column(
         definition.name, kind, definition.nullable and not key, definition.text, warning_of(definition),

@@ -6,14 +6,19 @@ from collections.abc import Iterator
 
 import psycopg2
 import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
 
 from replicator.model.identifiers import TableId
 from webapp.connections.models import Connection
 from webapp.connections.services import create_connection
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
+from webapp.replicators.models import ReplicatorTable
 from webapp.replicators.options import ReplicatorOptions
 from webapp.replicators.selection.assessment import TableAssessment, assess
 from webapp.replicators.selection.entries import SelectionEntry
+from webapp.replicators.services import create_replicator
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 SCHEMA = "assess_tests"
@@ -25,6 +30,7 @@ STATEMENTS = (
     f"ALTER TABLE {SCHEMA}.loose REPLICA IDENTITY FULL",
     f"CREATE TABLE {SCHEMA}.bare (a int)",
     f"CREATE TABLE {SCHEMA}.parts (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+    f"CREATE TABLE {SCHEMA}.reserved (id int PRIMARY KEY, _batch_id int, name text)",
     f"CREATE TABLE {SCHEMA}.parts_1 PARTITION OF {SCHEMA}.parts FOR VALUES FROM (0) TO (10)",
 )
 
@@ -56,6 +62,7 @@ def test_every_table_says_how_it_would_be_copied(source: Connection) -> None:
         "loose": "partial",
         "made": "partial",
         "parts": "full",
+        "reserved": "none",
     }
     assert "REPLICA IDENTITY FULL;" in found["bare"].reasons[0]
     assert any("Replica identity is the primary key" in reason for reason in found["dates"].reasons)
@@ -84,3 +91,32 @@ def test_a_partition_beside_its_table_is_refused(source: Connection) -> None:
     alone = assessed(source, SelectionEntry(SCHEMA, "parts_1"))
     assert alone["parts_1"].support == "full"
     assert alone["parts_1"].table == TableId(SCHEMA, "parts_1")
+
+
+def test_a_table_that_can_be_copied_without_one_column_says_so(source: Connection) -> None:
+    with_it = assessed(source, SelectionEntry(SCHEMA, "reserved"))["reserved"]
+    assert (with_it.support, with_it.excludable) == ("none", "_batch_id")
+    without = assessed(source, SelectionEntry(SCHEMA, "reserved", excluded_columns=("_batch_id",)))["reserved"]
+    assert (without.support, without.excludable) == ("full", "")
+    assert not any("_batch_id" in reason for reason in without.reasons)
+    assert [column.name for column in without.columns] == ["id", "name"]
+
+
+@pytest.mark.filterwarnings("ignore:No directory at")
+def test_the_page_excludes_the_column_without_which_a_table_can_be_copied(source: Connection, client: Client) -> None:
+    client.force_login(User.objects.create_superuser("admin"))
+    replicator = create_replicator(name="pg", connection=source, selection=[SelectionEntry(SCHEMA, "reserved")])
+    table = ReplicatorTable.objects.get(replicator=replicator)
+    ReplicatorTable.objects.update(state="failed")
+    page = reverse("replicators:table_columns", args=[replicator.pk, table.pk])
+    assert 'value="_batch_id"' in client.get(page).content.decode()
+    client.post(page, {"exclude": "name"})
+    assert replicator.selection.get().excluded_columns == []
+    assert client.post(page, {"exclude": "_batch_id"}).status_code == 302
+    assert replicator.selection.get().excluded_columns == ["_batch_id"]
+    table.refresh_from_db()
+    assert table.state == "loading"
+    lines = client.get(page).context["columns"]
+    assert [(line.name, line.kept) for line in lines] == [("id", True), ("name", True), ("_batch_id", False)]
+    client.post(page, {"column": ["name"], "apply": "1"})
+    assert replicator.selection.get().excluded_columns == ["_batch_id"]

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from replicator.errors import TidemarkError
 from replicator.model.identifiers import TableId
+from webapp.connections.presentation import check_lines, check_summary
 from webapp.console.views.wizard_draft import Wizard, open_wizard
 from webapp.web.paging import Pager, page_number
 from webapp.web.responses import user_of
@@ -30,9 +31,10 @@ def run(request: HttpRequest, draft: int) -> HttpResponse:
 
 def _show(request: HttpRequest, wizard: Wizard, view: QueryDict, *, fresh: bool = False) -> HttpResponse:
     try:
-        found = wizard.assess(fresh=fresh)
+        assessed = wizard.assess(fresh=fresh)
     except TidemarkError as error:
         return render(request, "replicators/wizard/assessed.html", {"draft": wizard.draft, "error": error})
+    found, checks = assessed.tables, check_lines(assessed.failed)
     accepted = set(wizard.data.get("accepted", ()))
     support = view.get("support", "")
     shown = [one for one in found if support not in SUPPORTS or one.support == support]
@@ -52,6 +54,8 @@ def _show(request: HttpRequest, wizard: Wizard, view: QueryDict, *, fresh: bool 
         "open_partial": sum(one.support == "partial" and str(one.table) not in accepted for one in found),
         "support": support,
         "pager": pager,
+        "checks": checks,
+        "summary": check_summary(checks),
     }
     return render(request, "replicators/wizard/assessed.html", context)
 
@@ -73,8 +77,8 @@ def change(request: HttpRequest, draft: int) -> HttpResponse:
     elif operation == "accept":
         accepted ^= {str(table)}
     elif operation == "accept_all":
-        accepted |= {str(one.table) for one in wizard.assess() if one.support == "partial"}
+        accepted |= {str(one.table) for one in wizard.assess().tables if one.support == "partial"}
     elif operation == "remove_none":
-        selected.set_tables([one.table for one in wizard.assess() if one.support == "none"], on=False)
+        selected.set_tables([one.table for one in wizard.assess().tables if one.support == "none"], on=False)
     wizard.save("assessment", selection=selected.to_dict(), accepted=sorted(accepted))
     return _show(request, wizard, post)

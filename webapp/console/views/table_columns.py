@@ -5,7 +5,7 @@ applied.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from django.contrib import messages
@@ -30,16 +30,21 @@ from webapp.web.responses import user_of
 
 @login_required
 def columns(request: HttpRequest, pk: int, table: int) -> HttpResponse:
-    """A first POST shows the effect; one with `apply` does it."""
+    """A first POST shows the effect; one with `apply` does it.
+
+    Of a table that cannot be copied as it is, one with `exclude` leaves that column out.
+    """
     row = table_or_404(pk, table)
     replicator = row.replicator
     context: dict[str, Any] = {"table": row}
-    try:
-        schema = _schema(row)
-    except TidemarkError as error:
-        return page(request, replicator, "columns", context | {"error": error}, live=False)
     line = replicator.selection.filter(database=row.database, table=row.name, pattern=False, excluded=False).first()
     taken = SelectionEntry.of(line) if line is not None else SelectionEntry(row.database, row.name)
+    try:
+        schema = _schema(row, taken.excluded_columns)
+    except TidemarkError as error:
+        if request.method == "POST" and error.column and request.POST.get("exclude") == error.column:
+            return _exclude(request, row, taken, error.column)
+        return page(request, replicator, "columns", context | {"error": error}, live=False)
     stored = asdict(taken) | {"row_filter": str(taken.row_filter)}
     context["stored"] = stored
     post = request.POST if request.method == "POST" else None
@@ -64,8 +69,19 @@ def columns(request: HttpRequest, pk: int, table: int) -> HttpResponse:
     return page(request, replicator, "columns", context, live=False)
 
 
-def _schema(row: ReplicatorTable) -> TableSchema:
-    found = connections.describe(row.replicator.connection, [row.table_id]).get(row.table_id)
+def _exclude(request: HttpRequest, row: ReplicatorTable, taken: SelectionEntry, column: str) -> HttpResponse:
+    entry = replace(taken, excluded_columns=(*taken.excluded_columns, column))
+    try:
+        services.add_tables(replicator=row.replicator, selection=[entry], user=user_of(request))
+    except ConfigurationError as error:
+        messages.error(request, f"{error.message} {error.remedy}")
+    else:
+        messages.success(request, f"The column {column} of {row} is excluded.")
+    return redirect("replicators:table_columns", row.replicator_id, row.pk)
+
+
+def _schema(row: ReplicatorTable, left_out: Sequence[str]) -> TableSchema:
+    found = connections.describe(row.replicator.connection, [row.table_id], {row.table_id: left_out}).get(row.table_id)
     if isinstance(found, TableError):
         raise found
     if found is None:

@@ -164,14 +164,14 @@ def columns(request: HttpRequest, draft: int) -> HttpResponse:
     given = request.POST if request.method == "POST" else request.GET
     table = TableId(given.get("of", ""), given.get("table", ""))
     context: dict[str, Any] = {"draft": wizard.draft, "table": table, "slug": given.get("slug", "")[:12]}
+    selected = wizard.selected
     try:
-        schema = connections.describe(wizard.source, [table]).get(table)
+        schema = connections.describe(wizard.source, [table], selected.columns).get(table)
     except TidemarkError as error:
         return render(request, "replicators/wizard/columns.html", context | {"error": error})
     if schema is None or isinstance(schema, TableError):
         missing = TableError(f"{table} no longer exists.", remedy="Search again.")
         return render(request, "replicators/wizard/columns.html", context | {"error": schema or missing})
-    selected = wizard.selected
     if request.method == "POST":
         kept = set(request.POST.getlist("column")) | set(schema.key)
         selected.leave_out(table, [name for name in schema.names if name not in kept])

@@ -256,7 +256,7 @@ def _assessment(request: HttpRequest, wizard: Wizard) -> HttpResponse:
 
 def _assessment_problem(wizard: Wizard) -> str:
     try:
-        found = wizard.assess()
+        found = wizard.assess().tables
     except TidemarkError as problem:
         return f"{problem.message} {problem.remedy}"
     accepted = set(wizard.data.get("accepted", ()))

@@ -13,18 +13,20 @@ from django.core.cache import cache
 from django.http import Http404
 
 from replicator.errors import ConfigurationError
-from replicator.sources.base import DatabaseInfo
+from replicator.sources.base import CheckResult, DatabaseInfo
 from replicator.targets import registry
 from replicator.targets.kind import TargetKind
 from replicator.targets.registry import target_kind
 from webapp.connections import selectors as connections
 from webapp.connections.models import Connection
+from webapp.connections.services import failed_table_checks
 from webapp.console.views.draft_selection import Selected
 from webapp.destinations.models import Destination
 from webapp.replicators import services
 from webapp.replicators.models import Draft
 from webapp.replicators.options import ReplicatorOptions
 from webapp.replicators.selection.assessment import TableAssessment, assess
+from webapp.replicators.selection.entries import selected
 
 STEPS = ("source", "test", "tables", "target", "options", "assessment", "review")
 TITLES = {
@@ -39,6 +41,14 @@ TITLES = {
 CATALOG_SECONDS = 60
 ASSESSMENT_SECONDS = 600
 ASSESSED = ("connection", "destination", "target", "selection", "options")  # what an assessment depends on
+
+
+@dataclass(frozen=True)
+class Assessed:
+    """`failed`: checks of the source that these tables do not pass."""
+
+    tables: Sequence[TableAssessment]
+    failed: Sequence[CheckResult]
 
 
 @dataclass
@@ -147,20 +157,21 @@ class Wizard:
             cache.set(key, found, CATALOG_SECONDS)
         return found
 
-    def assess(self, *, fresh: bool = False) -> Sequence[TableAssessment]:
+    def assess(self, *, fresh: bool = False) -> Assessed:
         """Of the selected tables, remembered until the selection or the options change."""
         kept = json.dumps({name: self.data.get(name) for name in ASSESSED}, sort_keys=True)
-        key = f"assessment:{self.user.pk}:{hashlib.sha256(kept.encode()).hexdigest()}"
-        found: Sequence[TableAssessment] | None = None if fresh else cache.get(key)
+        key = f"assessed:{self.user.pk}:{hashlib.sha256(kept.encode()).hexdigest()}"
+        found: Assessed | None = None if fresh else cache.get(key)
         if found is None:
             entries = self.selected.entries()
-            found = assess(
+            tables = assess(
                 connection=self.source,
                 selection=entries,
                 options=self.options,
                 target=self.kind,
                 settings=self.target,
             )
+            found = Assessed(tables, failed_table_checks(self.source, selected(entries)))
             cache.set(key, found, ASSESSMENT_SECONDS)
         return found
 

@@ -25,8 +25,8 @@ from replicator.state.journal import DDL_OPERATIONS
 from replicator.targets.base import TargetTable
 from replicator.targets.iceberg.kind import ICEBERG
 from replicator.targets.kind import FULL, NONE, PARTIAL, TargetKind
+from webapp.connections import selectors as connections
 from webapp.connections.models import Connection
-from webapp.connections.selectors import opened
 from webapp.replicators.options import ReplicatorOptions
 from webapp.replicators.selection.entries import SelectionEntry, selected, under
 from webapp.replicators.selection.target_names import TargetName
@@ -49,7 +49,10 @@ class ColumnAssessment:
 
 @dataclass(frozen=True)
 class TableAssessment:
-    """`key` is how rows are told apart (primary, unique, or empty); rows and bytes are estimates."""
+    """`key` is how rows are told apart (primary, unique, or empty); rows and bytes are estimates.
+
+    excludable: the column without which the table might be copied, where it cannot be copied with it.
+    """
 
     table: TableId
     support: str
@@ -58,6 +61,7 @@ class TableAssessment:
     bytes: int
     columns: tuple[ColumnAssessment, ...] = ()
     reasons: tuple[str, ...] = field(default=())
+    excludable: str = ""
 
 
 def assess(
@@ -73,17 +77,18 @@ def assess(
 
     settings: what the replicator sets of its target.
     """
-    with opened(connection) as source:
+    with connections.opened(connection) as source:
         selection = under(source.names(), selection)
         source.tables = selected(selection)
         catalog = source.catalog()
         found = selected_tables(catalog, source.tables)
+        lines = {TableId(e.database, e.table): e for e in selection if not e.wide}
+        left_out = {table: line.excluded_columns for table, line in lines.items()}
         described: dict[TableId, TableSchema | TableError] = {}
         names = sorted(found)
         for start in range(0, len(names), DESCRIBE):
-            described |= catalog.describe(names[start : start + DESCRIBE])
+            described |= connections.described(source, names[start : start + DESCRIBE], left_out)
         cascades = cascades_of(catalog, names)
-    lines = {TableId(e.database, e.table): e for e in selection if not e.wide}
     assessed = [
         _assess_table(
             table,
@@ -308,7 +313,8 @@ def _assess_table(
     if schema is None:
         return TableAssessment(table, NONE, key, rows, size, reasons=(f"{table} does not exist.",))
     if isinstance(schema, TableError):
-        return TableAssessment(table, NONE, key, rows, size, reasons=(f"{schema.message} {schema.remedy}",))
+        reason = f"{schema.message} {schema.remedy}"
+        return TableAssessment(table, NONE, key, rows, size, reasons=(reason,), excludable=schema.column)
     columns = tuple(
         _masked(_assess_column(schema, column.name, options, target), schema, taken.masks, target)
         for column in schema.columns

@@ -434,4 +434,4 @@ def _check_names(table: TableId, definitions: Iterable[ColumnDefinition]) -> Non
         name = definition.name.lower()
         if name in RESERVED or name.startswith(BEFORE):
             message = f"Column {definition.name} of {table} has a name that is reserved by Tidemark."
-            raise UnsupportedType(message, table=str(table))
+            raise UnsupportedType(message, table=str(table), column=definition.name)

@@ -142,12 +142,12 @@ def _check_names(table: TableId, attributes: tuple[Attribute, ...]) -> None:
         name = one.name.lower()
         if name in RESERVED or name.startswith(BEFORE):
             message = f"Column {one.name} of {table} has a name that is reserved by Tidemark."
-            raise UnsupportedType(message, table=str(table))
+            raise UnsupportedType(message, table=str(table), column=one.name)
         if lowered[name] > 1:
             message = (
                 f"{table} has two columns {one.name} that differ only in case, which the target does not distinguish."
             )
-            raise UnsupportedType(message, table=str(table))
+            raise UnsupportedType(message, table=str(table), column=one.name)
     if not attributes:
         raise _refused(table, "has no columns that can be replicated.", _TAKE_OUT)
 

@@ -118,8 +118,9 @@ def schema_of(
     """
     names = {one.number: one.name for one in definitions}
     key = next((tuple(names[column] for column in one) for one in keys if set(one) <= names.keys()), ())
-    if not key and any(one.base in OLD_LARGE for one in definitions):
+    if not key and (large := [one.name for one in definitions if one.base in OLD_LARGE]):
         message = f"{table} has no key, and a text, ntext or image column, of which the log has no old values."
-        raise UnsupportedType(message, table=str(table), remedy="Add a primary key, or exclude the column.")
+        remedy = "Add a primary key, or exclude the column."
+        raise UnsupportedType(message, table=str(table), column=large[0], remedy=remedy)
     columns = tuple(column_of(one, table, key=one.name in key) for one in definitions)
     return TableSchema(table, columns, key, partial, str(identity))
