@@ -54,9 +54,13 @@ class MemoryChunks:
 
     def to_plan(self, ahead: int = sys.maxsize, limit: int | None = None) -> list[RunToPlan]:
         with self._lock:
-            ahead, begun = len(self._todo), self._made > 0
-            run = RunToPlan(RUN, self._table, self._end, self._position, begun, self._chunk_rows, ahead)
-            return [] if self._all or len(self._todo) >= ahead else [run][:limit]
+            waiting, begun = len(self._todo), self._made > 0
+            run = RunToPlan(RUN, self._table, self._end, self._position, begun, self._chunk_rows, waiting)
+            return [] if self._all or waiting >= ahead else [run][:limit]
+
+    def begin_plan(self, runs: Sequence[int]) -> str:
+        del runs
+        return "p1"
 
     def planned(self, chunks: Sequence[PlannedChunk]) -> None:
         with self._lock:

@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from hashlib import md5
 from typing import Any
@@ -21,6 +21,7 @@ from psycopg.pq import ExecStatus
 
 from replicator.errors import LogPurged, SourceUnreachable, TableBusy, TidemarkError
 from replicator.model.change import (
+    EVERY,
     ChangeBatch,
     Commit,
     Ddl,
@@ -28,6 +29,7 @@ from replicator.model.change import (
     LogMessage,
     Notice,
     SchemaChange,
+    Settled,
     TableFailed,
     Watermark,
 )
@@ -640,41 +642,77 @@ def test_the_server_goes_down_in_the_midst_and_nothing_is_lost(log: Log) -> None
     assert [row[1] for row in changes(log.read(), "id")] == [*range(1, 1001), 2000]
 
 
+@contextmanager
+def stalled_update(log: Log) -> Iterator[None]:
+    """A commit that is in the log, and not visible before the end: it waits for a standby that does not exist."""
+    log.run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
+    session = log.session()
+
+    def update() -> None:
+        with session.cursor() as cursor:
+            cursor.execute("SET synchronous_commit = on")
+            cursor.execute("UPDATE t SET v = 'new' WHERE id = 1")
+
+    with session.cursor() as cursor:
+        shown = None
+        while shown != ("nobody",):
+            cursor.execute("SHOW synchronous_standby_names")
+            shown = cursor.fetchone()
+    thread = threading.Thread(target=update)
+    thread.start()
+    try:
+        waits_for(log, "SyncRep")
+        yield
+    finally:
+        log.run("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+        thread.join()
+
+
 def test_a_commit_between_log_and_visibility_is_told_apart_by_the_chunks_evidence(log: Log) -> None:
     """The update that watermarks by LSN lose: in the log before the low mark, invisible to the chunk that is read after
     it.
     """
     log.run("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'old'), (2, 'same')")
     log.follow("t")
-    log.run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
-    time.sleep(0.3)
-    stalled = log.session()
-
-    def update() -> None:
-        with stalled.cursor() as cursor:
-            cursor.execute("SET synchronous_commit = on")
-            cursor.execute("UPDATE t SET v = 'new' WHERE id = 1")
-
-    thread = threading.Thread(target=update)
-    reader = PostgresSnapshotReader(log.config, log.options, log.name, log.tables)
-    try:
-        thread.start()
-        waits_for(log, "SyncRep")
+    with (
+        stalled_update(log),
+        closing(PostgresSnapshotReader(log.config, log.options, log.name, log.tables)) as reader,
+    ):
         reader.mark("L:1:1:a")
         chunk = reader.read_chunk(log.table("t"), KeyRange())
         rows = [row for batch in chunk.batches for row in batch.to_pylist()]
         reader.mark("H:1:1:a")
         assert {row["id"]: row["v"] for row in rows} == {1: "old", 2: "same"}
         found = list(log.until(lambda m: isinstance(m, Watermark) and m.token.startswith("H")))
-    finally:
-        log.run("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
-        thread.join()
-        reader.close()
     kinds = [type(m).__name__ if not isinstance(m, Watermark) else m.token[0] for m in found]
     assert kinds.index("ChangeBatch") < kinds.index("L") < kinds.index("H"), "the log has it before the low mark"
     batch = next(m for m in found if isinstance(m, ChangeBatch))
     (transaction,) = set(batch.data.column("_txn_id").to_pylist())
     assert not PgOutputReader(log.config, log.options, log.name).shows(chunk.evidence, transaction)
+
+
+def test_a_commit_that_stays_invisible_is_still_named_after_more_than_can_be(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("replicator.sources.postgres.xid_snapshot.NAMED", 3)
+    log.run("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'old')")
+    log.follow("t")
+    met: list[LogMessage] = []
+
+    def settled(message: LogMessage) -> bool:
+        if isinstance(message, Heartbeat) and not any(isinstance(one, Heartbeat) for one in met):
+            stack.enter_context(stalled_update(log))
+            for number in range(2, 40):  # before the next observation
+                log.run(f"INSERT INTO t VALUES ({number}, 'later')")
+        met.append(message)
+        rows = [row["id"] for one in met if isinstance(one, ChangeBatch) for row in one.data.to_pylist()]
+        return 39 in rows and isinstance(message, Settled) and EVERY not in message.unsettled
+
+    with ExitStack() as stack:
+        list(log.until(settled))
+    stalled = next(m for m in met if isinstance(m, ChangeBatch)).data.column("_txn_id")[0].as_py()
+    last = next(m for m in reversed(met) if isinstance(m, Settled))
+    assert last.unsettled == {stalled}
 
 
 def waits_for(log: Log, event: str) -> None:

@@ -62,6 +62,60 @@ def test_of_a_backlog_only_what_the_next_sighting_does_not_show_is_named(togethe
     assert settling.unsettled() == {"3"}
 
 
+def test_of_a_backlog_that_no_observation_was_there_for_the_next_one_settles_what_it_shows() -> None:
+    settling = InFlightTransactions(frozenset())
+    settling.committed(np.arange(2, NAMED * 3))
+    assert settling.unsettled() == {"2", str(NAMED * 3 - 1), EVERY}
+    settling.observed(100, Snapshot.parse(f"3:{NAMED * 3 - 2}:3,70"))
+    settling.reached(100)
+    assert settling.unsettled() == {"3", "70", str(NAMED * 3 - 2), str(NAMED * 3 - 1)}
+    settling.observed(200, Snapshot.parse(f"{NAMED * 3}:{NAMED * 3}:"))
+    assert settling.reached(200)
+    assert settling.unsettled() == frozenset()
+
+
+def test_after_a_restart_in_a_backlog_whatever_was_not_visible_then_may_be_of_it() -> None:
+    before = InFlightTransactions(frozenset())
+    before.committed(np.arange(50, NAMED * 3))
+    after = InFlightTransactions(before.unsettled())
+    after.committed(np.array([NAMED * 3 + 7]))
+    assert EVERY in after.unsettled()
+    # 40 was open before any of them, NAMED * 3 + 2 began after them.
+    after.observed(100, Snapshot.parse(f"40:{NAMED * 3 - 2}:40,70"))
+    assert after.reached(100)
+    assert after.unsettled() == {"70", str(NAMED * 3 - 2), str(NAMED * 3 - 1), str(NAMED * 3 + 7)}
+    assert parse_offset(LsnOffset(1, after.names()).to_dict()).unsettled() == after.unsettled()
+
+
+def test_an_offset_of_an_earlier_version_names_none_of_a_backlog() -> None:
+    settling = InFlightTransactions(frozenset({EVERY}))
+    settling.observed(100, Snapshot.parse("40:90:40,70"))
+    assert settling.reached(100)
+    assert settling.unsettled() == {"40", "70"}
+
+
+def test_a_backlog_around_the_wrap_is_named_by_its_first_and_its_last() -> None:
+    wrap = 1 << 32
+    settling = InFlightTransactions(frozenset())
+    settling.committed(np.arange(wrap - NAMED, wrap))
+    settling.committed(np.arange(3, NAMED))
+    assert settling.unsettled() == {str(wrap - NAMED), str(NAMED - 1), EVERY}
+    again = InFlightTransactions(settling.unsettled())
+    again.observed(100, Snapshot.parse(f"{wrap - 5}:{wrap + NAMED - 2}:{wrap - 5},{wrap + 9}"))
+    again.reached(100)
+    assert again.unsettled() == {str(wrap - 5), "9", str(NAMED - 2), str(NAMED - 1)}
+
+
+def test_what_was_unsettled_at_an_offset_stays_so_whatever_is_read_later() -> None:
+    settling = InFlightTransactions(frozenset())
+    settling.committed(np.array([7]))
+    offset = LsnOffset(90, settling.names())
+    settling.observed(100, Snapshot.parse("8:8:"))
+    settling.reached(100)
+    assert settling.unsettled() == frozenset()
+    assert offset.unsettled() == {"7"}
+
+
 def test_offsets_survive_their_json_with_what_may_be_invisible() -> None:
     offset = LsnOffset(parse_lsn("16/B374D848"), lambda: frozenset({"12", "9", EVERY}))
     again = parse_offset(offset.to_dict())

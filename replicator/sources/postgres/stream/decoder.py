@@ -332,7 +332,7 @@ class Decoder:
 
     def offset(self) -> LsnOffset:
         """Where reading can resume; for the end of a transaction only."""
-        return LsnOffset(self.position, self.settling.unsettled, self._last_commit, self._looked)
+        return LsnOffset(self.position, self.settling.names(), self._last_commit, self._looked)
 
     # ---- what the source shows beside its log
 
@@ -356,7 +356,9 @@ class Decoder:
         """Not where the catalog that was seen lacks definitions that the log already told: a later observation will
         have them.
         """
-        self._blind = self._blind and EVERY in self.settling.unsettled()
+        if self._blind and EVERY not in (unsettled := self.settling.unsettled()):
+            self._blind = False
+            self._telling |= set(map(int, unsettled))
         self._settle(observation.now.snapshot)
         if not (self._blind or self._telling):
             self._tell(
