@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
-from replicator.errors import TargetError
+from replicator.errors import TargetError, TidemarkError
 from replicator.model.mode import Mode
 from replicator.model.schema import TableSchema
 from replicator.model.types import DataType
@@ -56,6 +56,7 @@ class Position:
     schema_version: the version its columns were last made equal to; mode: the one it was made in.
     item: which of the journal's items was applied last (`item_of`), or has the number that was: a journal that was
     restored gives its numbers again; empty: not known.
+    error: why a change of its columns that was begun cannot be made.  Such a table can only be made again.
     """
 
     applied: int
@@ -64,6 +65,7 @@ class Position:
     load: str
     mode: Mode = Mode.MIRROR
     item: str = field(default="", compare=False)
+    error: TidemarkError | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ class TargetPosition:
         session, table = self._session, self._session.table
         position = session.position()
         if position is not None and position.load == table.load:
+            if position.error is not None:
+                raise position.error
             return position
         if (renamed := self._names.find_renamed()) is not None:
             return renamed  # before anything is made: another table may have the old name by now
@@ -32,7 +34,7 @@ class TargetPosition:
             message = f"{session.name} is still in use by another table that is about to be renamed; retrying."
             raise TargetConflict(message, table=str(table.table))
         loading = table.keyless and table.made and table.state is TableState.LOADING
-        if loading and position is not None and position.mode is table.mode:
+        if loading and position is not None and position.mode is table.mode and position.error is None:
             return position  # the old rows stay readable until `Replace`
         if self._had_rows():
             raise self._lost(position)

@@ -81,6 +81,11 @@ class Positions:
         at = Position(int(applied), int(loaded), int(version), load, Mode(mode), item)
         return OpenTable(table, at, known, frozenset(json.loads(kept)))
 
+    def position(self, session: Session, table: TargetTable) -> Position | None:
+        """See `Target`."""
+        found = self.look(session, table)
+        return None if found is None else found.position
+
     def seen(self, session: Session, table: TargetTable, seen: str | None) -> OpenTable | None:
         """TargetConflict where it is not the table that the caller has seen (`Target.apply`)."""
         found = self.look(session, table)

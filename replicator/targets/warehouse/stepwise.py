@@ -12,11 +12,11 @@ import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from replicator.errors import TargetConflict, TargetError
+from replicator.errors import TargetConflict, TargetError, TidemarkError
 from replicator.faults import reach
 from replicator.model.evolution import EvolutionPlan
 from replicator.model.mode import Mode
@@ -90,6 +90,18 @@ class MarkedPositions(Positions):
         named = [(names.get(name, name), kind) for name, kind in fields]
         known = [(name, self._recorded(kind, recorded.get(name))) for name, kind in named]
         return self._opened(table, known, [row[name] for name, _ in FIELDS[1:]])
+
+    def position(self, session: Session, table: TargetTable) -> Position | None:
+        """See `Positions`.  What is pending and cannot be made is in the way of this load only."""
+        try:
+            return super().position(session, table)
+        except TidemarkError as error:
+            row = self.read(session, table)
+            if row is None or not _there(row) or row["owner"] != self.replicator or not row["pending"]:
+                raise
+            if "steps" not in json.loads(str(row["pending"])):
+                raise
+            return replace(self._opened(table, [], [row[name] for name, _ in FIELDS[1:]]).position, error=error)
 
     def _recorded(self, found: DataType | None, recorded: DataType | None) -> DataType | None:
         """One of several of Tidemark's types that are one type of the warehouse."""

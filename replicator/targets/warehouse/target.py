@@ -73,8 +73,7 @@ class DatabaseTarget:
     def position(self, table: TargetTable) -> Position | None:
         """See `Target`."""
         with self._session() as session:
-            found = self._positions.look(session, table)
-        return None if found is None else found.position
+            return self._positions.position(session, table)
 
     def apply(self, table: TargetTable, change: TargetChange, seen: str | None = None) -> ApplyResult:
         """See `Target`."""

@@ -73,6 +73,23 @@ def test_definitions_are_made_whole_whatever_ends_between_two_steps(
     assert not [name for name in copies.tables() if name.startswith(("tidemark_new", "tidemark_old"))]
 
 
+def test_a_definition_that_cannot_be_made_is_in_the_way_of_its_load_only(copies: SpannerCopies) -> None:
+    table, key = filled(copies), [f"k{number}" for number in range(17)]
+    with pytest.raises(UnsupportedDdl, match="a key of 17 columns"):
+        copies.target.apply(table, Create(schema_of(dict.fromkeys(key, "int"), key), 2, 9, "L2"), "L1")
+    worker = copies.another_worker()
+    at = worker.position(table)
+    assert at is not None
+    assert (at.load, type(at.error)) == ("L2", UnsupportedDdl)
+    with pytest.raises(UnsupportedDdl, match="a key of 17 columns"):
+        worker.apply(table, Evolve(KEYED, 3), "L2")
+    worker.apply(table, Create(OTHERS, 3, 9, "L3"), "L2")
+    at = worker.position(table)
+    assert at is not None
+    assert (at.load, at.error, pending(copies, table)) == ("L3", None, "")
+    assert copies.query(f"SELECT id, w FROM `{table.namespace}`.`{table.name}`") == []
+
+
 @pytest.mark.parametrize("point", ["apply.step.before", "apply.step.between", "apply.step.after"])
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_table_is_renamed_with_its_position(copies: SpannerCopies, point: str, elsewhere: bool) -> None:
