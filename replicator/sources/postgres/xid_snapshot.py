@@ -30,7 +30,7 @@ class Snapshot:
 
     @classmethod
     def parse(cls, text: str) -> Snapshot:
-        """ValueError where it is no pg_snapshot."""
+        """Parse the text; ValueError if it is not a pg_snapshot."""
         xmin, xmax, running = text.split(":")
         return cls(int(xmin), int(xmax), frozenset(map(int, running.split(",") if running else ())))
 
@@ -69,7 +69,11 @@ class InFlightTransactions:
         self._observations: deque[tuple[int, Snapshot]] = deque()
 
     def committed(self, xids: npt.NDArray[np.int64]) -> None:
-        """Met their commits.  Of what the next observation will settle only so many are named."""
+        """Record transactions whose commits were read.
+
+        Beyond NAMED, EVERY stands for those that the next observation will settle; without an observation, for all of
+        them.
+        """
         if len(self._read) + len(xids) > NAMED:
             named = np.array([int(one) for one in self._read if one != EVERY], np.int64)
             xids = np.concatenate([named, xids])
