@@ -49,8 +49,8 @@ def in_postgres(url: str, namespace: str) -> Look:
 
 
 def in_sqlite(file: Path, namespace: str) -> Look:
-    """What `testing.servers.iceberg_rest` keeps its tables in: twenty requests a second of each table would be a load
-    of their own.
+    """Look into the database of `testing.servers.iceberg_rest`: twenty requests a second for each table would be a load
+    themselves.
     """
 
     def look() -> list[tuple[str, str]]:
@@ -112,7 +112,7 @@ class Reader:
                     if self._known.get(name) != location:
                         self._known[name] = location
                         self._read(name, location, now)
-        except Exception as error:  # noqa: BLE001 - whatever it was, the end of the block raises it
+        except Exception as error:  # noqa: BLE001 - the end of the block raises any error
             self._failed = error
 
     def _read(self, name: str, location: str, now: float) -> None:

@@ -34,9 +34,9 @@ SNAPSHOT, SNAPSHOT_ROWS, SNAPSHOT_RATE, TABLES = "lag-snapshot", 4_000_000, 1000
 
 @dataclass(frozen=True)
 class Goal:
-    """`lag`: percentile → seconds.
+    """A run and its goal; `lag`: percentile → seconds.
 
-    The tables are shared out among so many replicators; one more has a backlog of so many rows.  on_s3: in a REST
+    The tables are divided among `replicators`; one more replicator has a backlog of `backlog` rows.  on_s3: in a REST
     catalog.
     """
 
@@ -101,7 +101,7 @@ def under_load(world: World[Any], goal: Goal, seconds: float | None) -> list[Row
 
 @contextmanager
 def behind(world: World[Any], rows: int) -> Iterator[Callable[[], None]]:
-    """A replicator that has stood still while so many rows were inserted (MariaDB); what is given starts it."""
+    """Stop a replicator while `rows` rows are inserted; the yielded function starts it."""
     if not rows:
         yield lambda: None
         return
@@ -118,7 +118,7 @@ def behind(world: World[Any], rows: int) -> Iterator[Callable[[], None]]:
 
 
 def fill(source: Source, database: str, table: str, rows: int) -> None:
-    """So many rows beyond those that the traffic makes."""
+    """Insert `rows` rows, with keys beyond those of the traffic."""
     values = "{n}, 0, MOD({n}, 1000), MOD({n}, 9000), 'new', REPEAT('n', CAST(MOD({n}, 120) AS {int})), '2026-01-01'"
     with closing(source.connect(database)) as connection, connection.cursor() as cursor:
         for first in range(FAR, FAR + rows, STATEMENT):
@@ -132,9 +132,7 @@ def fill(source: Source, database: str, table: str, rows: int) -> None:
 
 
 def during_snapshot(world: World[Any], rows: int, seconds: float | None) -> list[Row]:
-    """The same traffic without and with a snapshot of one of its tables, of so many rows, asked for in the middle of
-    it.
-    """
+    """Measure the traffic's lag without and during a snapshot of one of its tables, to which `rows` rows are added."""
     from webapp.replicators.services.tables import resnapshot_table
 
     seconds = seconds or 60

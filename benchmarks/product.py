@@ -70,8 +70,10 @@ def wait(done: Callable[[], bool], otherwise: str, log: Path | None = None) -> N
 def replicated(
     world: World[Any], database: str, parts: int = 1, settings: Mapping[str, str] | None = None
 ) -> Iterator[list[Replicator]]:
-    """The database's tables in so many replicators; they stream and are current when the block begins, and are stopped
-    at its end.  `settings`: of their destination, where it is not the lakehouse of the installation.
+    """Replicate the database's tables with `parts` replicators, which are current when the block begins and stopped at
+    its end.
+
+    `settings`: of their destination, unless it is the lakehouse of the installation.
     """
     from webapp.connections.services import create_connection
     from webapp.destinations.services import destination_for

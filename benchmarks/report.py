@@ -26,12 +26,12 @@ class Row:
 
     @classmethod
     def at_least(cls, name: str, ours: float, reference: float, ratio: float, unit: str) -> Self:
-        """Met where ours is the reference's so many times, or more."""
+        """Met if ours is at least `ratio` times the reference."""
         return cls(name, ours, reference, f"ratio ≥ {ratio:g}", ours >= ratio * reference, unit)
 
     @classmethod
     def at_most(cls, name: str, ours: float, reference: float, ratio: float, unit: str) -> Self:
-        """Met where ours is the reference's so many times, or less."""
+        """Met if ours is at most `ratio` times the reference."""
         return cls(name, ours, reference, f"ratio ≤ {ratio:.3g}", ours <= ratio * reference, unit)
 
     def cells(self) -> list[str]:

@@ -118,12 +118,12 @@ class MemoryChunks:
 
     @property
     def staged(self) -> int:
-        """Rows of chunks that nobody has admitted."""
+        """Rows of chunks that are staged and not admitted."""
         return sum(raw.rows for raw in self._raw.values())
 
     @property
     def done(self) -> bool:
-        """Each chunk is admitted; staged, where nobody admits."""
+        """Each chunk is admitted, or staged where nothing follows the log."""
         with self._lock:
             return self._all and self._over == self._made
 

@@ -49,7 +49,7 @@ SIGNALS = f"{DATABASE}.signals"
 
 @dataclass(frozen=True)
 class Filled:
-    """The table with so many rows."""
+    """The table, filled with `rows` rows."""
 
     source: Source
     rows: int

@@ -26,7 +26,7 @@ TIMEOUT = 600.0
 
 
 def run(world: World[Any], repeats: int) -> list[Row]:
-    """There is no goal: the figures are reported."""
+    """Measure the start of a worker; the figures have no goal."""
     cold, warm = [], []
     redis = EmbeddedRedis(world.folder / "redis")
     redis.start()

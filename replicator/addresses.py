@@ -1,8 +1,7 @@
-"""Hosts that people enter: which are taken, and where they lead.
+"""Hosts that users enter: which ones are accepted, and the addresses that they resolve to.
 
-Never taken are link-local addresses, where clouds have their metadata services, whoever names them and in whatever
-form: as an IPv4 address inside an IPv6 one, as a single number, or by a name.  A name is resolved once, and the
-connection goes to what it was.
+Link-local addresses, where clouds have their metadata services, are refused in every form: as an IPv4 address inside
+an IPv6 one, as a single number, or behind a name.  A name is resolved once, and the connection goes to that result.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Logins that show a password to no server that has not proved by TLS who it is (invariant 8).
+"""Logins that show the password to no server that TLS has not verified (invariant 8).
 
-A server chooses the method of a login, and some methods send the password itself: over an unverified connection that is
-whoever answers.  Hashes and SCRAM proofs are sent to any server;
+The server chooses the login method, and some methods send the password itself.  Over an unverified connection, an
+attacker could request one of them.  Hashes and SCRAM proofs are sent to any server;
 https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase.html
 """
 
@@ -40,7 +40,7 @@ _REMEMBERED, _FULL = 3, 4
 
 @cache
 def unverified_context() -> ssl.SSLContext:
-    """TLS with whoever answers."""
+    """Return a TLS context that accepts any server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

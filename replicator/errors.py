@@ -5,44 +5,44 @@ TidemarkError
 │   └── SourceMisconfigured       a server setting; the remedy is SQL to paste
 ├── SourceError
 │   ├── SourceUnreachable         retried
-│   ├── SourceBusy                something on the source has to end first; retried
+│   ├── SourceBusy                waits for something on the source to end; retried
 │   ├── SourceAuthenticationFailed
 │   ├── SourcePermissionDenied
-│   ├── LogPurged                 the place to continue from is gone
-│   ├── SourceReplaced            another server answers at the address
+│   ├── LogPurged                 the source no longer has the log from the checkpoint on
+│   ├── SourceReplaced            another server answers at the address, or an older state of it
 │   └── LogCorrupt                checksum or framing does not hold; retried
 ├── TableError                    stops one table, never the others (invariants 7 and 13)
 │   ├── UnsupportedType
 │   ├── UnsupportedCharset
-│   ├── UnsupportedEngine         its log and its rows are not always the same
+│   ├── UnsupportedEngine         the log may not match the table's rows
 │   ├── UnsupportedDdl
-│   │   └── CopyMustBeRecreated   the copy cannot follow: a resnapshot makes it again
-│   ├── EventUndecodable          its event in the log is not what it should be
+│   │   └── CopyMustBeRecreated   the target's table cannot be altered; a resnapshot recreates it
+│   ├── EventUndecodable          an event of the table in the log is malformed
 │   ├── RowImageIncomplete
 │   ├── ValueDoesNotFit
-│   ├── TooManyDeadLetters             more rows that cannot be decoded than are kept
-│   ├── SelectionDoesNotFit       a mask is of a column that is not there, or not of its type
-│   ├── ValuesLost                the table is read again by itself
+│   ├── TooManyDeadLetters        more dead-letter rows than are kept
+│   ├── SelectionDoesNotFit       masks, row filter or excluded columns do not fit the table
+│   ├── ValuesLost                the table is resnapshotted automatically
 │   ├── TargetTableGone           a copy that kept older rows is missing in the target
-│   ├── KeyChanged                the log will tell; waited for
+│   ├── KeyChanged                retried until the log has the DDL; then the table is resnapshotted
 │   ├── TableNotRead              the source answered an error for it, which may pass; retried
-│   │   └── TableBusy             something on the source has to end first; retried without end
-│   ├── ConditionRefused          ends the snapshot that was asked for with it, and nothing else
-│   └── TableDisappeared          the same
+│   │   └── TableBusy             waits for something on the source to end; retried without limit
+│   ├── ConditionRefused          ends only the snapshot that was requested with the condition
+│   └── TableDisappeared          retried until the log has the DDL; then the table fails
 ├── StagingError                  retried
 │   ├── StorageFull
-│   └── StagedFileLost            a table's changes are gone: only another copy gets past them
-├── StreamError                   a stream's client asked for what it cannot have
+│   └── StagedFileLost            a table's changes are lost: only a new copy gets past them
+├── StreamError                   a stream's client requested something that it cannot get
 │   ├── StreamDisabled
-│   ├── CheckpointTooOld          what came after it is gone
-│   ├── MemberGone                it was not heard of for its lease: to join again
-│   └── ShardNotHeld              it is another member's
+│   ├── CheckpointTooOld          the changes after it are gone
+│   ├── MemberGone                sent no heartbeat within its lease: it must join again
+│   └── ShardNotHeld              another member holds it
 ├── StateError                    retried
-│   └── FenceLost                 somebody else owns the replicator now: stop, say nothing
+│   └── FenceLost                 another worker owns the replicator now: stop without reporting a failure
 └── TargetError                   retried
     ├── SparkUnavailable
     ├── TargetConflict
-    └── TargetUnauthorized        the catalog or the store does not take who we are
+    └── TargetUnauthorized        the catalog or the store refuses the credentials
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from typing import ClassVar
 
 
 class _Text:
-    """An attribute whose NUL characters are replaced, whoever sets it."""
+    """An attribute whose NUL characters are replaced whenever it is set."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = f"_{name}"

@@ -124,8 +124,8 @@ class Fault:
     """What happens at the `hit`-th time (from 1) that `point` is reached after arming.
 
     kill: SIGKILL to this process.  fail: raises FaultInjected.  full: raises OSError(ENOSPC).
-    stall: the whole process stands still for `seconds`, the renewal of its leases included, as after SIGSTOP or a
-    paused machine.  pause: only the thread does.
+    stall: the whole process stops for `seconds`, including the renewal of its leases, as after SIGSTOP or on a paused
+    machine.  pause: only the thread stops.
     """
 
     point: str

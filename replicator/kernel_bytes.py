@@ -83,9 +83,7 @@ def folded_crc(_typing, data, at, size):  # type: ignore[no-untyped-def]
 
 
 def _crc(builder: Any, place: Any, size: Any) -> Any:
-    """As if there were so many zeros before the bytes that all are whole blocks of 16: zeros in front change no
-    remainder.
-    """
+    """Compute the CRC as if zeros in front padded the bytes to whole blocks of 16: they change no remainder."""
 
     def block(at: Any) -> Any:
         value = builder.load(builder.bitcast(builder.gep(place, [at]), _128.as_pointer()))

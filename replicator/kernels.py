@@ -34,7 +34,7 @@ def kernel(signature: Any) -> Callable[[Callable[..., Any]], Any]:
         except (OSError, RuntimeError) as error:
             if not isinstance(error, OSError) and "cannot cache function" not in str(error):
                 raise
-        return numba.njit(signature, nogil=True)(function)  # there is no place to keep it: every process does this
+        return numba.njit(signature, nogil=True)(function)  # no cache folder is writable: every process compiles it
 
     return compiled
 

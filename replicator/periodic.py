@@ -1,4 +1,4 @@
-"""Looking at something again and again while a block runs, in a thread of its own."""
+"""Call a function periodically, in its own thread, while a block runs."""
 
 from __future__ import annotations
 

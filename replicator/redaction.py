@@ -1,7 +1,7 @@
-"""Texts without secrets (invariant 8): hidden is what stands where secrets stand, whatever it is.
+"""Redact secrets in texts (invariant 8): what stands in the place of a secret is hidden, by its place alone.
 
-A value is never searched for in a text: a password that is a word, or one letter, would tear holes into sentences, and
-be told by them.
+A text is never searched for the secret's value: if a password is a word or one letter, the gaps in other sentences
+would reveal it.
 """
 
 from __future__ import annotations

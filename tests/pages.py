@@ -6,5 +6,5 @@ from typing import Any
 
 
 def page_text(response: Any) -> str:
-    """HTML with one space for each run of white space: how a template breaks its lines is nobody's matter."""
+    """HTML with one space for each run of white space: the line breaks of a template do not matter."""
     return " ".join(str(response.content.decode()).split())

@@ -52,8 +52,7 @@ if settings.TIDEMARK_OPENLINEAGE_URL or settings.TIDEMARK_OPENLINEAGE_FILE:
     app.conf.beat_schedule["tell_lineage"] = {
         "task": "tidemark.tell_lineage", "schedule": 15.0, "options": {"expires": 12},
     }  # fmt: skip
-# Celery closes the database connection before and after each task, unless it is told how often one may be used;
-# Django's own CONN_MAX_AGE and health checks are what counts (`close_old_connections` in every task).  A round every
-# two seconds is not worth a login.
+# By default Celery closes the database connection before and after each task.  Here Django's CONN_MAX_AGE and health
+# checks decide (`close_old_connections` in every task): a round every two seconds is not worth a login.
 app.conf["CELERY_DB_REUSE_MAX"] = 1_000_000
 app.autodiscover_tasks(["webapp.worker", "webapp.telemetry"])

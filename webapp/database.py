@@ -56,11 +56,12 @@ MIN_IDLE_SECONDS = 5.0
 
 @contextmanager
 def fenced(lease: Lease, *, expired: bool = False) -> Iterator[None]:
-    """One transaction that only the live owner of `lease` can commit (invariant 2).
+    """Open a transaction that only the live owner of `lease` can commit (invariant 2).
 
-    The lease's row stays locked until the end, so nobody can take it over in between; an owner that stands still in the
-    midst of it is cut off by the database after the lease time, or its standby would wait for it for ever.
-    Raises FenceLost before anything is written.  expired: it may have run out, if nobody has taken it since.
+    The lease's row stays locked until the end, so no other worker takes it over meanwhile.  If the owner freezes within
+    the transaction, Postgres ends its session after the lease time (at least 5 s); otherwise its standby would wait
+    forever.
+    Raises FenceLost before anything is written.  expired: accept an expired lease that no other worker has taken.
     """
     idle = max(settings.TIDEMARK_LEASE_SECONDS, MIN_IDLE_SECONDS)
     with transaction.atomic():

@@ -45,8 +45,8 @@ KEY_FILE = "secret.key"
 OLD_KEY_FILE = "secret.key.old"
 SERVICES_FILE = "services.json"
 PORTS_FILE = "ports.json"
-# A metadata database whose machine or network is gone is noticed after 20 s.  One that stands still answers for TCP:
-# what waits for it is bounded by leases in workers, and in the web server by `webapp.web.serving`.
+# A metadata database whose machine or network is gone is noticed after 20 s.  A frozen one still acknowledges TCP:
+# leases bound the wait for it in workers, and `webapp.web.serving` in the web server.
 PEER_GONE = {
     "keepalives": 1,
     "keepalives_idle": 10,
@@ -77,11 +77,10 @@ def home() -> Path:
 
 
 def keep_private(folder: Path, *locations: str) -> None:
-    """What this process and its children make from now on is their user's only, and so are the data folder and local
+    """Make new files of this process and its children private to their user, and so the data folder and local
     locations.
 
-    Root's data folder can be walked through, not listed: its embedded Postgres runs as another user, in a folder of its
-    own there.
+    Root's data folder can be traversed, not listed: its embedded Postgres runs as another user, in a subfolder.
     """
     os.umask(0o077)
     with suppress(OSError):  # read-only where nothing is kept in it
@@ -192,10 +191,10 @@ def service_url(name: str, folder: Path) -> str:
 
 
 def location(name: str, folder: Path, below: str, *, query: bool = False) -> str:
-    """A storage URL from the environment, else a folder below the data folder.
+    """Return a storage URL from the environment, else a folder below the data folder.
 
-    ValueError for one with credentials in it: it stands in logs, on Spark's pages and in lineage (invariant 8), and a
-    store's credentials have variables of their own; and for one with a query where that is not allowed.
+    ValueError for a URL with credentials: it appears in logs, on Spark's pages and in lineage (invariant 8), and a
+    store's credentials have separate variables.  ValueError also for a query where that is not allowed.
     """
     value = os.environ.get(name) or (folder / below).as_uri()
     parts = urlsplit(value)
@@ -249,7 +248,7 @@ def with_database(url: str, name: str) -> str:
 
 
 def catalog_beside(url: str) -> str:
-    """Where the catalog of the lakehouse stands if nobody says otherwise."""
+    """Return the default database of the lakehouse's catalog, beside the one of `url`."""
     return with_database(url, f"{database(url)['NAME']}_catalog")
 
 
@@ -314,7 +313,7 @@ _JDBC_VALUES = {
     "keepalives": {"0": "false", "1": "true"},
     "load_balance_hosts": {"disable": "false", "random": "true"},
 }  # fmt: skip
-# How fast a dead peer is noticed, and what the driver does by itself: nothing is less safe without them.
+# Detection of a dead peer, and what the driver does by default: dropping these makes nothing less safe.
 _WITHOUT_JDBC = frozenset({
     "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout", "client_encoding",
     "fallback_application_name",
@@ -367,7 +366,7 @@ def secret(name: str) -> str:
 
 
 def http_url(name: str) -> str:
-    """Empty where the variable is not set; ValueError for what is no http or https URL."""
+    """Return the variable, empty where it is not set; ValueError for anything but an http or https URL."""
     value = os.environ.get(name, "")
     parts = urlsplit(value)
     if value and (parts.scheme not in {"http", "https"} or not parts.hostname):

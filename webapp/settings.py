@@ -48,7 +48,7 @@ SPARK_REMOTE = os.environ.get("SPARK_REMOTE", "")
 TIDEMARK_SPARK_MEMORY = os.environ.get("TIDEMARK_SPARK_MEMORY", "1g")
 # Further Spark settings as JSON: {"spark.hadoop.fs.s3a.endpoint": "…"}.
 TIDEMARK_SPARK_EXTRA = environment.mapping("TIDEMARK_SPARK_EXTRA")
-# Figures at /metrics for who knows the token; at most so many tables have series of their own.
+# The token that /metrics requires, and for how many tables at most it has series.
 TIDEMARK_METRICS_TOKEN = environment.secret("TIDEMARK_METRICS_TOKEN")
 TIDEMARK_METRICS_TABLES = int(os.environ.get("TIDEMARK_METRICS_TABLES", "1000"))
 # OpenLineage events to a URL or a file (docs/monitoring.md); neither: none are made.

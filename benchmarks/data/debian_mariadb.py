@@ -1,6 +1,6 @@
-"""MariaDB as Debian builds it, with OpenSSL, as most installations have it.
+"""Debian's build of MariaDB, with OpenSSL, as most installations have it.
 
-The embedded one has a TLS library of its own, which does not use the processor's instructions.
+The embedded server's own TLS library does not use the processor's cryptographic instructions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PACKAGES = ("mariadb-server-core", "mariadb-server", "mariadb-client-core")
 
 
 class DebianMariaDB(EmbeddedMariaDB):
-    """It offers TLS, with a certificate of its own."""
+    """A Debian MariaDB that offers TLS with a generated certificate."""
 
     def start(self) -> None:
         """ServerFailed where apt does not have it."""

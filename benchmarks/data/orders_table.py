@@ -98,7 +98,7 @@ def make(cursor: Any, statements: tuple[str, ...]) -> None:
 
 
 def fill(cursor: Any, rows: int, per: int, together: int) -> None:
-    """So many rows into the log; the connection is in autocommit mode."""
+    """Write `rows` rows into the log; the connection is in autocommit mode."""
     if rows % (STATEMENTS * per):
         raise SystemExit(f"--rows is no multiple of {STATEMENTS * per}.")
     cursor.execute("CALL fill(%s, %s, %s)", (rows // per, per, together))

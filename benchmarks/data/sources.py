@@ -94,7 +94,7 @@ class MariaDBSource(Source):
         self._server.stop()
 
     def offer_tls(self) -> None:
-        """By Debian's server, in a folder of its own."""
+        """Restart with Debian's server, which offers TLS, in a separate folder."""
         self.stop()
         folder = self._server.folder.with_name("mariadb-of-debian")
         self._server = DebianMariaDB(folder, self._server.port, options=MARIADB_OPTIONS)

@@ -22,7 +22,7 @@ POSTGRES_TABLE = MARIADB_TABLE.replace("DATETIME(6)", "TIMESTAMP")
 
 
 def make(source: Source, database: str, tables: int, filled: int | None = None) -> list[str]:
-    """A database with so many tables of a few hundred rows (`filled`: the first of them; the others have one)."""
+    """Create `tables` tables of a few hundred rows; with `filled`, only the first `filled`, the others have one row."""
     names = [f"orders_{number:03}" for number in range(tables)]
     table = POSTGRES_TABLE if source.kind == "postgres" else MARIADB_TABLE
     with closing(source.connect("postgres" if source.kind == "postgres" else "mysql")) as connection:
@@ -104,7 +104,7 @@ class _Writer(threading.Thread):
                     self._over.wait(ahead)
                 elif ahead < -LATE:
                     paced, sent = time.monotonic(), 0
-        except Exception as error:  # noqa: BLE001 - whatever it was, the end of the block raises it
+        except Exception as error:  # noqa: BLE001 - the end of the block raises any error
             self.failed = error
         finally:
             self._connection.close()

@@ -12,7 +12,7 @@ from typing import Any, Self
 Transactions = Sequence[Sequence[str]]
 
 PAUSE = 0.005
-# Another writer was there first: the transaction is given up, as by any application.
+# Another writer was faster (serialization failure, deadlock): the transaction is rolled back, as in any application.
 _LOST_RACES = {"40001", "40P01", 1213}
 
 
@@ -63,5 +63,5 @@ class Writer:
                             raise
                         self._connection.rollback()
                     self.transactions += 1
-        except Exception as error:  # noqa: BLE001 - whatever it was, `stop` raises it
+        except Exception as error:  # noqa: BLE001 - `stop` raises any error
             self._failed = error

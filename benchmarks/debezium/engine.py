@@ -1,7 +1,7 @@
-"""How `DebeziumReader.java` is run: by the source launcher, so that a JDK is all it needs (17 or later).
+"""Run `DebeziumReader.java` with Java's source launcher, which needs only a JDK (17 or later).
 
-The settings are Debezium's own defaults, but for what spares it work: places and schemas are kept in memory (or written
-once a minute), no tombstones, no records of DDL, records as Connect's own objects, which nobody converts.
+The settings are Debezium's defaults, except where they spare it work: offsets and schemas are kept in memory (or
+written once a minute). There are no tombstones and no DDL records, and records stay unconverted Connect objects.
 """
 
 from __future__ import annotations

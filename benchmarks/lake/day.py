@@ -96,7 +96,7 @@ def figures(commits: int, looks: list[Look], wrong: int) -> list[Row]:
 
 
 def look(world: World[Any]) -> Look:
-    """By pyiceberg, as a reader that begins anew."""
+    """Measure the table with pyiceberg, as a newly started reader."""
     catalog = SqlCatalog("lake", uri=world.catalog_url.replace("postgresql://", "postgresql+psycopg2://"))
     try:
         table: Table = catalog.load_table(("bench_merge", "day"))

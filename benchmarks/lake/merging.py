@@ -166,9 +166,9 @@ class MergedTable:
                 segments = []
 
     def merges(self, keys: int, times: int, choose: Choose | None = None) -> Merged:
-        """So many batches of so many keys, with the maintenance that each is followed by.
+        """Merge `times` batches of `keys` keys, each followed by its maintenance.
 
-        choose: the ids that may be taken.
+        choose: returns the ids that may be taken.
         """
         from replicator.targets.base import Merge
 

@@ -1,7 +1,7 @@
-"""Merges into each warehouse: how long one takes, its statements, and the bytes that it sends.
+"""Merges into each warehouse: their duration, their statements, and the bytes that they send.
 
-Beside them stands what the same server takes for as many rows by nothing but a bulk load, in the same run.  Postgres is
-a server as people have it; Spanner is the vendor's emulator; the others are stand-ins: their seconds are no product's.
+In the same run, the same server bulk-loads as many rows for comparison.  Postgres is a production server and Spanner
+the vendor's emulator; the others are stand-ins, whose seconds say nothing about the products.
 """
 
 from __future__ import annotations

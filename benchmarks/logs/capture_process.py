@@ -1,12 +1,11 @@
 """Capture alone, over a real source: `python -m benchmarks.logs.capture_process`, see `log_reading.LogReader`.
 
-What it runs is the product's `run_capture`: the source's log reader, numbering, windows (none is open), the segment
-writer on a local disk with its fsync of file and folder, and the confirmation to the source.  What it leaves out is the
-journal's Postgres: `MemoryJournal` keeps in memory what a commit says.  There is no snapshot, no merge, no lease to
-renew.
+It runs the product's `run_capture`: the source's log reader, numbering, windows (none is open), the segment writer on a
+local disk with its fsync of file and folder, and the confirmation to the source.  It replaces the journal's Postgres by
+`MemoryJournal`, which keeps commits in memory.  There is no snapshot, no merge, no lease to renew.
 
 Orders (JSON): `kind`, `config`, `tables` [[database, name]…], `offset` (of the source), `rows`, `staging` (a folder).
-It says how many rows are durable after each commit, and stops when there are `rows` of them.
+It prints the number of durable rows after each commit, and stops at `rows`.
 """
 
 from __future__ import annotations

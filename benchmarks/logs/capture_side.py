@@ -1,9 +1,8 @@
-"""Our side of a comparison: capture in a process of its own (`capture_process` says what that holds), over a log that
-was begun here.
+"""Our side of a comparison: a capture process (see `capture_process`) over a log that begins here.
 
-The clock starts before the source is connected to; a row counts when its segment is durable and its commit done.  The
-last commit waits for its second as it does in production, so where there are several, speed is taken up to the one
-before; all rows are counted.
+The clock starts before the source is connected; a row counts when its segment is durable and committed.  As in
+production, the last commit waits for its second.  So where there are several commits, the speed is taken up to the last
+but one, though all rows are read.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def begin(kind: str, config: Mapping[str, str], table: TableId, folder: Path) ->
 
 @contextmanager
 def captured(log: Log, rows: int) -> Iterator[LogReader]:
-    """Capture that is asked for so many rows; what it staged goes with the block."""
+    """Run capture up to `rows` rows; its staged files are deleted after the block."""
     staging = log.folder / "staging"
     orders = {
         "kind": log.kind, "config": log.config, "tables": [(log.table.database, log.table.name)], "offset": log.offset,

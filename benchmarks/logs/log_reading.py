@@ -1,4 +1,4 @@
-"""Programs that read a log, each in a process of its own, and the speed at which they do."""
+"""Programs that read a log, each in a separate process, and their speed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ TIMEOUT = 3600.0
 
 @dataclass(frozen=True)
 class Stamp:
-    """A process has read so many rows: when (seconds of the monotonic clock), with how much CPU (user and system,
-    seconds).
-    """
+    """Rows that a process has read, when (seconds of the monotonic clock), and its CPU (user and system, seconds)."""
 
     rows: int
     seconds: float

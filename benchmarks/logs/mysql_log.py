@@ -34,7 +34,7 @@ DUMP = 0.4
 
 @dataclass(frozen=True)
 class Written:
-    """A log with so many rows, in so many bytes."""
+    """A log and its size in rows and bytes."""
 
     source: MariaDBSource
     log: Log
@@ -67,9 +67,9 @@ def many_row_events(source: MariaDBSource, rows: int, repeats: int, folder: Path
 
 
 def write(source: MariaDBSource, rows: int, per: int, together: int, folder: Path, *, new: bool = True) -> Written:
-    """So many rows in a log file of its own.  No annotations: the texts of statements are of no use to any side.
+    """Write `rows` rows into a new log file, without annotations: neither side uses the statements' texts.
 
-    new: the table is made anew before.
+    new: recreate the table first.
     """
     print(f"writing {rows:,} rows in statements of {per}", file=sys.stderr)
     with closing(source.connect("mysql")) as connection, connection.cursor() as cursor:

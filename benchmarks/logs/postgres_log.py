@@ -1,10 +1,10 @@
-"""Postgres' log into durable segments, beside pg_recvlogical, which writes the same messages to /dev/null.
+"""Postgres' log into durable segments, compared with pg_recvlogical, which writes the same messages to /dev/null.
 
-Both ask for the same of pgoutput, on slots that begin at the same place.  *Backlog*: the rows are written before
-anybody reads. *Near the head*: the reader follows an empty log; the server's sending process is held (SIGSTOP) while
-the rows are written, so that the two cores are not shared with the writer, and time counts from its being let go.
-pg_recvlogical has read all when the server has sent the log's end; that this log has so many rows is counted on a slot
-of its own.
+Both request the same of pgoutput, on slots that begin at the same position.  *Backlog*: all rows are written before the
+reader starts. *Near the head*: the reader follows an empty log.  The server's sending process is held (SIGSTOP) while
+the rows are written, so that reader and writer do not compete for the two cores; time counts from its release.
+pg_recvlogical has read all when the server has sent the log's end.  A separate slot is used to count the rows in that
+log.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def empty(server: Server) -> None:
 
 
 def fill(server: Server, rows: int) -> str:
-    """The log's end behind so many rows."""
+    """Write `rows` rows, and return the log's end after them."""
     print(f"writing {rows:,} rows in statements of 1", file=sys.stderr)
     server.cursor.execute("SET synchronous_commit = off")
     orders_table.fill(server.cursor, rows, 1, 100)
@@ -128,7 +128,7 @@ def theirs_following(server: Server, rows: int) -> Speed:
 
 
 def sent(server: Server, pid: int, rows: int, end: str) -> Stamp:
-    """When the server has sent the log up to `end`, which holds so many rows."""
+    """Wait until the server has sent the log's `rows` rows, up to `end`."""
     server.until(
         "SELECT r.sent_lsn >= %s::pg_lsn FROM pg_stat_replication r JOIN pg_replication_slots s ON s.active_pid = r.pid"
         " WHERE s.slot_name = %s",

@@ -50,7 +50,7 @@ _POSTGRES = (
 
 
 def make(source: Source, database: str, tables: int, rows: int) -> list[str]:
-    """So many tables of so many rows; the log has their rows, as well."""
+    """Create `tables` tables and insert `rows` rows into each; the log has these inserts as well."""
     names = traffic.make(source, database, tables)
     for name in names:
         fill(source, database, name, rows)
@@ -64,7 +64,7 @@ def make(source: Source, database: str, tables: int, rows: int) -> list[str]:
 
 
 def write(source: Source, database: str, names: list[str], rows: int, changes: int) -> int:
-    """About so many changes of tables with so many rows, in transactions of a thousand.  The number of changes."""
+    """Make about `changes` changes of tables with `rows` rows, in transactions of a thousand; return their number."""
     began = time.monotonic()
     writers = [_Writer(source, database, names[n::WRITERS], rows, changes // WRITERS) for n in range(WRITERS)]
     for writer in writers:
@@ -82,7 +82,7 @@ def write(source: Source, database: str, names: list[str], rows: int, changes: i
 
 
 class _Writer(threading.Thread):
-    """One connection, over tables of its own, in turn."""
+    """A connection that writes to its own tables in turn."""
 
     def __init__(self, source: Source, database: str, names: list[str], rows: int, changes: int) -> None:
         super().__init__(name="changes", daemon=True)

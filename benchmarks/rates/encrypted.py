@@ -56,7 +56,7 @@ def run(world: World[Any], rows: int | None, repeats: int) -> list[Row]:
 
 @contextmanager
 def in_mariadb(source: MariaDBSource, rows: int, folder: Path) -> Iterator[Written]:
-    """What reads so many rows in one of the modes of TLS, again and again; and what else is to be measured."""
+    """Yield a function that reads the log's `rows` rows in a TLS mode, and further readers to measure (`floors`)."""
     written = mysql_log.write(source, rows, 1, 100, folder)
     floors = {"floor": lambda: mysql_log.dump(written), "plain floor": lambda: mysql_log.dump(written, PLAIN)}
     yield lambda mode: _read(written.log, rows, mode), floors

@@ -86,12 +86,12 @@ def run_snapshot(  # noqa: PLR0913 - the wiring of one loop, all by name
     hurried: Callable[[], bool] | None = None,
     released: Callable[[], None] = lambda: None,
 ) -> int:
-    """Plan and read until there is nothing to do or `keep()` is False; returns the number of chunks read.
+    """Plan and read until there is nothing to do or `keep()` is False; return the number of chunks read.
 
-    A chunk that is read then is read to its end (a table without key is one), and the other readers go on beside it;
-    once `hurried()` (without it: at once) it is given up. `released` is called by each thread at its end (see
-    run_apply).  A chunk's trouble is told to the store; trouble with the source itself (unreachable, not allowed) is
-    raised.
+    Chunks under way by then are read to their end (a table without key is one chunk), and other readers continue
+    beside them.  Once `hurried()` (without it: at once) they are abandoned.  `released` is called by each thread at its
+    end (see run_apply).  A chunk's failure is reported to the store; a failure of the source itself (unreachable, not
+    allowed) is raised.
     """
     pressed, others = hurried or (lambda: not keep()), _Others()
     workers = [
@@ -178,10 +178,9 @@ class _Worker:
         return done
 
     def look(self) -> None:
-        """By another thread: a statement that is not wanted any more ends at the source, whatever it waits for there
-        (invariant 10).
+        """Cancel a statement that is no longer wanted, even while it waits for something at the source (invariant 10).
 
-        As often as it takes: the reader may be about to send the next one.
+        Another thread calls this repeatedly: the reader may be about to send the next statement.
         """
         with self._looking:
             if (statement := self._statement) is None:
@@ -205,9 +204,9 @@ class _Worker:
     def _asking(
         self, reader: SnapshotReader, wanted: Callable[[], bool] = lambda: True, *, condition: str = ""
     ) -> Iterator[_Statement]:
-        """Within the block the source is asked for what `wanted` says; an error there is none once it was `cancelled`.
+        """In the block, the reader asks the source for what `wanted` confirms; errors are ignored once `cancelled`.
 
-        With somebody's `condition` it may not take for ever: ConditionRefused.
+        A statement with a user's `condition` has a time limit: ConditionRefused.
         """
         now = time.monotonic()
         statement = _Statement(reader, wanted, now, now + CONDITION_SECONDS if condition else math.inf)
@@ -358,11 +357,11 @@ class _Worker:
         return 1
 
     def _stage(self, chunk: ChunkToRead, data: Chunk) -> RawChunk | None:
-        """Write the rows as they come (invariant 9), encoded behind the reader's back; None where the chunk is no
-        longer wanted.
+        """Write the rows as they come (invariant 9), encoded by another thread; None where the chunk is no longer
+        wanted.
         """
         path = f"{self._replicator}/chunks/{chunk.chunk:012d}-{chunk.attempt}-{uuid.uuid4().hex[:8]}.parquet"
-        # Chunks are sized by these seconds: what each costs whatever its size does not count.
+        # Chunks are sized by these seconds: costs that do not depend on their size do not count.
         rows, started = 0, time.monotonic()
         asked = started
         # Dictionaries cost as much as all else here and save nothing behind zstd; of the footers, merges read the key's

@@ -6,7 +6,7 @@ import threading
 
 
 class WakeEvent:
-    """Set by any thread; one that is set while nobody waits ends the next wait at once."""
+    """Set by any thread; where no thread waits then, the next wait ends at once."""
 
     def __init__(self) -> None:
         self._event = threading.Event()

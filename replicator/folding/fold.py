@@ -89,9 +89,9 @@ def numbered(keys: Sequence[pa.Table]) -> list[Numbers]:
 
 
 def _ranks(column: pa.ChunkedArray) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-    """From 0; in the values' order for whole numbers and days, so that what is written comes out sorted.
+    """Rank the values from 0; whole numbers and days in the order of their values, so that they are written sorted.
 
-    Zeros are one, whatever their sign, as they are in a source's unique index.
+    Zeros are equal regardless of their sign, as in a source's unique index.
     """
     null = column.is_null().to_numpy()
     if pa.types.is_floating(column.type):

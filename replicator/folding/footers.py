@@ -39,9 +39,7 @@ class KeyColumnRange:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Columns (their places) that UPDATEs of the batch may have left out, and how many values; None: nobody knows how
-    many.
-    """
+    """Columns (their places) that UPDATEs of the batch may have left out, and how many values; None: unknown number."""
 
     places: tuple[int, ...]
     values: int | None

@@ -1,7 +1,7 @@
-"""Which UPDATEs move their row to another key: the one rule, for every target and stream.
+"""Which UPDATEs move their row to another key: one rule for all targets and streams.
 
-A key is what the source's unique index compares: NaN is NaN, and zeros are one whatever their sign.  A key before that
-the log does not tell is the key after.
+Keys are compared as in the source's unique index: NaN equals NaN, and zeros are equal regardless of their sign.  Where
+the log has no earlier key, the key has not changed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Mask = npt.NDArray[np.bool_]
 
 
 def moves(changes: pa.RecordBatch | pa.Table, key: Sequence[str]) -> Mask:
-    """One flag for each change.
+    """Return a flag for each change: does it move its row?
 
-    changes: _operation, the key's columns, and those before; key: none of it is moved where there is no key.
+    changes: _operation, the key's columns, and their before images; key: without one, no row moves.
     """
     updated = updates(changes)
     if not key or not updated.any():

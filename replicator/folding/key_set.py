@@ -1,4 +1,4 @@
-"""Which rows have one of these keys: what every target asks that looks rows up by itself."""
+"""Which rows have one of these keys: for the targets that look rows up themselves."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ Bound = tuple[object, object]
 
 
 class KeySet:
-    """Different keys, none of them null.  As a source compares them: zeros are one whatever their sign, and NaN is
-    NaN.
-    """
+    """A set of keys, compared as a source does: zeros are equal regardless of their sign, and NaN equals NaN."""
 
     def __init__(self, keys: pa.Table) -> None:
         """`keys`: the key's columns and no others; repetitions and nulls are dropped from what is found."""

@@ -108,12 +108,12 @@ class SchemaChange:
     """A DDL statement on a selected table or database; it takes one ordinal.
 
     `schema` is the table's schema afterwards (None for drops, databases and truncate).  `renamed_columns` maps old to
-    new. `reload` is True where rows that already exist may have got other values (a default filled in, a conversion, a
-    table swapped in from outside the selection): the table must then be read again.  An ALTER_TABLE without a statement
-    and without `reload` says no more than that the source tells the table by another `TableSchema.identity` now.
+    new.  `reload` is True where existing rows may have other values now (a default filled in, a conversion, a table
+    swapped in from outside the selection): the table must then be resnapshotted.  An ALTER_TABLE without a statement
+    and without `reload` reports only a new `TableSchema.identity`.
 
-    was: the name that the table had before, where the operation is no RENAME_TABLE, but its rows are to be read again
-    under this name: what protects them under that one does so under this one, too (invariant 12).
+    was: the table's former name, where its rows must be resnapshotted under this name and the operation is not
+    RENAME_TABLE.  What protects rows under the former name then also protects them under this one (invariant 12).
     """
 
     ordinal: int
@@ -145,7 +145,7 @@ class TableFailed:
     offset: Offset
 
 
-HEARTBEAT = "heartbeat"  # the token of a mark that is no chunk's: it gives a quiet log an end
+HEARTBEAT = "heartbeat"  # the token of a mark that belongs to no chunk: it lets the end of a quiet log advance
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def value_of(text: str, column: DataType) -> Value:
-    """ValueError for what is no value of the type, or not exactly.
+    """Return `text` as a value of the column's type; ValueError where it is not exactly one.
 
     A timestamp without a zone is in UTC where the type has one.
     """

@@ -11,7 +11,7 @@ from replicator.errors import UnsupportedDdl, UnsupportedType
 from replicator.model.schema import COMMIT_TS, OPERATION, RESERVED, UNCHANGED, TableSchema
 from replicator.model.types import BIGINT, DataType, Kind
 
-DELETED, DELETED_AT = "_is_deleted", "_deleted_at"  # Iceberg has a metadata column of its own called _deleted
+DELETED, DELETED_AT = "_is_deleted", "_deleted_at"  # Iceberg has its own metadata column called _deleted
 VALID_FROM, VALID_TO, CURRENT = "_valid_from", "_valid_to", "_is_current"
 BELOW = "_below"
 

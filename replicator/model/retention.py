@@ -19,7 +19,7 @@ _STEP = re.compile(r"(\d{1,6})([smhd])/(\d{1,6})([smhd])")
 
 @dataclass(frozen=True, slots=True)
 class RetentionStep:
-    """Of the snapshots that are no older than `age` (and than the step before), one every `every` stays.  Seconds."""
+    """Keep one snapshot per `every` among those up to `age` old (and older than the step before).  Seconds."""
 
     age: int
     every: int

@@ -1,11 +1,10 @@
-"""Row filters: `country = 'DE' AND total >= 10 AND paid_at IS NOT NULL`, in a small language that means the same
-everywhere.
+"""Row filters: `country = 'DE' AND total >= 10 AND paid_at IS NOT NULL`, a small language with one meaning everywhere.
 
-Each condition compares one column with literals of its type; text is compared by its bytes in UTF-8, whatever the
-source's collation. Nothing is ever equal to, less or greater than null, as in SQL.
+Each condition compares one column with literals of its type.  Text is compared by its UTF-8 bytes, regardless of the
+source's collation.  As in SQL, nothing is equal to, less or greater than null.
 
-It is no source's SQL, and no source is sent it: a name that is no plain word stands in double quotes, or in back
-quotes.
+A filter is not the SQL of any source and is never sent to one.  Double quotes or back quotes enclose a name that is not
+a plain word.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ class Condition:
         return f"{self.column if plain else name} {self.operator}{tail}"
 
     def values(self, column: DataType) -> list[Value]:
-        """ValueError for a literal that is no value of the type."""
+        """Return the literals as values of the column's type; ValueError for one that is not."""
         for one in self.literals:
             if one.quoted is not (column.kind in _QUOTED):
                 raise ValueError(str(one))
@@ -131,7 +130,7 @@ class RowFilter:
 
 
 def parse_filter(text: str) -> RowFilter:
-    """ConfigurationError that says where `text` is wrong; empty text is no filter."""
+    """Parse a filter; empty text gives the empty filter.  ConfigurationError says where `text` is wrong."""
     if len(text) > MAX_FILTER_LENGTH:
         message = f"A row filter has at most {MAX_FILTER_LENGTH} characters."
         raise ConfigurationError(message)

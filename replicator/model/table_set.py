@@ -60,8 +60,10 @@ class TableSet:
         return replace(self, excluded_columns=dict(self.excluded_columns))
 
     def carry(self, old: TableId, new: TableId) -> None:
-        """Columns that are left out of a table called `old` are left out under its name `new`, besides those of that
-        name, and stay so for whatever has its old name then (invariant 12).  Only of a set that is `followed`.
+        """Carry the excluded columns of `old` over to its new name, in addition to those of `new`.
+
+        They stay excluded under the old name, for another table that gets it (invariant 12).  Only for a set that is
+        `followed`.
         """
         if moved := self.columns_left_out(old):
             assert isinstance(self.excluded_columns, dict)

@@ -47,10 +47,10 @@ def _holds(values: pa.Array, one: Condition, schema: TableSchema) -> pa.Array:
 
 
 def chosen_changes(batch: ChangeBatch, rule: RowFilter) -> ChangeBatch:
-    """What the changes are to somebody who sees the rows of the filter only.
+    """Return the changes as they appear through the filter.
 
     An UPDATE that brings a row in is an INSERT, one that takes it out a DELETE.  `hidden` names operations that were
-    left out or became others.  The before images are whole (`RowFilter.refusal`).
+    left out or became others.  The before images are complete (`RowFilter.refusal`).
     """
     data, schema = batch.data, batch.schema
     operations = data.column(OPERATION)

@@ -37,7 +37,7 @@ def masked_schema(schema: TableSchema, masks: Mapping[str, Mask]) -> TableSchema
 
 
 def unmasked_schema(schema: TableSchema) -> TableSchema:
-    """What the source has: inverse of `masked_schema`, whatever masks it was made with."""
+    """Return the source's own schema: the inverse of `masked_schema`, for any masks."""
     if not any(column.masked for column in schema.columns):
         return schema
     return replace(schema, columns=tuple(_plain_column(column) for column in schema.columns))

@@ -1,9 +1,8 @@
-"""A source of which nothing unmasked comes, and no row that is not taken, with computed columns: the ports of
-`replicator.sources.base` around another's.
+"""A source that yields only selected rows, masked and with computed columns: it wraps another source's ports
+(`replicator.sources.base`).
 
-Here, and nowhere else, rows are chosen and values masked: the log's changes and the snapshot's rows, before the engine
-has them.  What is told to the source (schemas that hold, schemas that rows were read under) is turned back into what it
-knows itself.
+Only here are rows filtered and values masked: the log's changes and the snapshot's rows, before the engine gets them.
+Schemas that the source is given (present ones, and those that rows were read under) are converted back to its own.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ from replicator.sources.base import (
 )
 
 TELLING = (ValueDoesNotFit, TooManyDeadLetters)  # errors whose texts have values
-# Whatever else may come of a table that is not taken as it is would go by unmasked.
+# Any other message about a table with filters or masks would pass unmasked.
 KNOWN: tuple[type, ...] = (
     ChangeBatch,
     SchemaChange,
@@ -237,7 +236,7 @@ class _TakenRows:
 
 
 class _LogReader:
-    """What is taken of a table goes with it when it is renamed, and stays for whatever has its old name then."""
+    """Filters and masks the log; a table's rules follow a rename, and stay for another table that gets the old name."""
 
     def __init__(self, reader: LogReader, names: Callable[[], NameRule], whole_rows: str) -> None:
         self._reader, self._names, self._whole_rows = reader, names, whole_rows
@@ -301,9 +300,7 @@ class _LogReader:
         return message
 
     def _unknown(self, message: Any) -> TableFailed | None:
-        """A message of a kind that came after this was written may hold values: nobody here can say how they are
-        masked.
-        """
+        """Fail the table: a message of a kind that is not known here may hold values, and cannot be masked."""
         if message.table in self._failed:
             return None
         text = f"The log has a message of {message.table} that cannot be masked or filtered ({type(message).__name__})."

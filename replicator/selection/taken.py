@@ -94,8 +94,10 @@ class TakenTables:
         return found is not None and found.hides
 
     def carry(self, old: TableId, new: TableId) -> bool:
-        """Masks and row filter go with a table, besides those that its new name has, and stay for whatever has its old
-        name then.  True where something else is taken of it now.
+        """Apply masks and row filter of `old` to its new name as well, in addition to those of `new`.
+
+        They also stay with the old name, for another table that gets it.  True where the table's rules are different
+        now.
         """
         before = self.get(old)
         self._tables.carry(old, new)

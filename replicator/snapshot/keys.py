@@ -1,7 +1,7 @@
-"""Keys that people give one by one: what they write, as the texts that are kept, and as the values that stand in rows.
+"""Keys that users list one by one: parsed from their text, kept as texts, and converted to the values of rows.
 
-A key is written as the target shows it.  What is kept is one text per column, in a form of its own for each type, so
-that a row is found by it in the source and, where the source has none, in the target.
+A key is written as the target shows it.  One text per column is kept, in the canonical form of its type, so that the
+key's row is found in the source and, where the source has none, in the target.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _written(field: Any) -> str:
 
 
 def _kept(column: Column, text: str) -> str:
-    """The text in the form of its own that the column's type has here.  ValueError."""
+    """Return the text in the canonical form of the column's type.  ValueError."""
     value = _value(column, text)
     if isinstance(value, bytes):
         return value.hex()
@@ -155,7 +155,7 @@ def _local(text: str) -> datetime:
 
 
 def _text(text: str) -> str:
-    text.encode()  # half of a surrogate pair is no text
+    text.encode()  # raises for half of a surrogate pair
     if "\0" in text:
         raise ValueError(text)
     return text

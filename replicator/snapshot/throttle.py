@@ -22,10 +22,10 @@ STEP_SECONDS = 0.2  # a wait is broken off within so long (invariant 10)
 class Pace:
     """parallel: readers.
 
-    A chunk takes about `chunk_seconds` and has at most `chunk_rows`; `delay_seconds` lie between two of a reader.
+    A chunk takes about `chunk_seconds` and has at most `chunk_rows`; a reader waits `delay_seconds` between two.
 
-    No chunk is begun while the source does more than `most_running` at a time, or a replica of it is more than
-    `most_lag_seconds` behind (0: whatever it does).
+    No chunk begins while the source runs more than `most_running` queries, or a replica of it is more than
+    `most_lag_seconds` behind (0: no limit).
     """
 
     parallel: int = 2

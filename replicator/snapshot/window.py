@@ -48,7 +48,7 @@ class Window:
     opened: bool = False
 
     def keys(self, shows: Shows | None) -> set[Key]:
-        """What the rows may lack.  None: nobody knows what they show of it."""
+        """Return the keys whose changes the rows may lack.  None: it is unknown which transactions the rows show."""
         return set().union(*(keys for txn, keys in self.touched.items() if shows is None or not shows(txn)))
 
     def overtaken(self, shows: Shows | None) -> bool:
@@ -100,9 +100,9 @@ class Windows:
             self._recalled_bytes = sum(batch.data.nbytes for batch, _ in self._recalled)
 
     def open(self, table: TableId, mark: Mark) -> None:
-        """Met a low mark.  An older attempt's window of the same chunk is forgotten.
+        """Open a window at a low mark.  An older attempt's window of the same chunk is forgotten.
 
-        Each attempt opens its window once: a mark that somebody repeats would hide what the log changed before it.
+        Each attempt opens its window once: a repeated mark would hide what the log changed before it.
         """
         if (mark.chunk, mark.attempt) in self._met:
             return

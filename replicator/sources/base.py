@@ -85,10 +85,11 @@ class DatabaseInfo:
 
 @dataclass(frozen=True, slots=True)
 class TableInfo:
-    """What discovery lists: estimates for rows and bytes; `key` is how rows are told apart ("primary", "unique", "").
+    """What discovery lists of a table; `rows` and `bytes` are estimates.
 
-    `notes`: sentences of the source on what its log has of this table, for a user who is about to take it.  `absent`:
-    columns that the log does not have, and schemas leave out.
+    `key`: how rows are identified ("primary", "unique", "").
+    `notes`: sentences on what the source's log has of this table, for a user who is about to select it.
+    `absent`: columns that the log does not have and that schemas leave out.
     """
 
     table: TableId
@@ -160,10 +161,11 @@ class LogReader(Protocol):
     """A stream of the log.  One thread."""
 
     def read(self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> Iterator[LogMessage]:
-        """Everything after `start`; `schemas` are those that held at `start`.
+        """Yield everything in the log after `start`; `schemas` are those that held at `start`.
 
-        Columns that `tables` leaves out of a table are left out under its next names, too (`TableSet.carry`), also of
-        one that is read anew under that name (`SchemaChange.was`) or had failed before (`TableSet.halted`).
+        Columns that `tables` leaves out of a table stay left out under its next names (`TableSet.carry`).  That
+        includes a table that is resnapshotted under a new name (`SchemaChange.was`) or had failed before
+        (`TableSet.halted`).
 
         Raises SourceUnreachable, LogPurged, SourceReplaced, LogCorrupt.
         """
@@ -182,11 +184,11 @@ class LogReader(Protocol):
         return False
 
     def learned(self, shown: TableSchema, known: TableSchema) -> TableSchema | None:
-        """Rows that were read say that `shown` holds at the message given last, where `known` does so far.
+        """Reconcile the schema of snapshot rows (`shown`) with the log's schema at the last message (`known`).
 
-        Returns `known` with what only reading tells of the table: it goes on so.  None: the log will tell first, and
-        with it what became of rows that were read before, or that it is another table by now.  Equal schemas are no
-        news; of a log that tells every statement all others are.
+        Returns `known`, completed with what only the rows show of the table; the reader goes on with it.  Returns None
+        if the log has to report the change first, and with it what became of rows read before, or that this is another
+        table by now.  This default suits a log that reports every statement: a schema that differs waits for the log.
         """
         return known if shown == known else None
 
@@ -230,10 +232,10 @@ class KeyRange:
 class Chunk:
     """Rows of one range.  `schema` held during the SELECT; `batches` have `schema.row_arrow` and are read lazily.
 
-    `replaced()`: of each row of the batch given last, how many values could not be kept, and became null (int32; None
-    where there were none).
-    `evidence`: which transactions the rows show, for `LogReader.shows`; empty: those before the low mark, and nobody
-    knows of those between the marks.
+    `replaced()`: for each row of the last batch, how many values could not be kept and became null (int32; None if
+    there were none).
+    `evidence`: which transactions the rows show, for `LogReader.shows`.  Empty: they show those before the low mark;
+    for transactions between the marks this is not known.
     """
 
     schema: TableSchema
@@ -299,10 +301,10 @@ class SourceState:
 
 @dataclass(frozen=True, slots=True)
 class LogHeld:
-    """What the source keeps of its log for a replicator: `bytes`, None where it does not say.
+    """What the source retains of its log for a replicator: `bytes`, None if it does not say.
 
-    `status`: the source's own word for how safe that is; `lost`, `threatened`: it is gone already, or may soon be.
-    `limit`: bytes that the connection allows; `left`: bytes that may be added before the source gives up by itself.
+    `status`: the source's own word for how safe the log is; `lost`, `threatened`: it is gone, or may soon be.
+    `limit`: bytes that the connection allows; `left`: bytes that may be added before the source itself drops the log.
     """
 
     bytes: int | None
@@ -371,7 +373,7 @@ class SourceLog(Protocol):
         return SourceLoad(0)
 
     def remove(self) -> None:
-        """Take away all that `prepare`, marks and reading have left on the source; what is not there is no error."""
+        """Remove all that `prepare`, marks and reading have left on the source; missing objects are not an error."""
         ...
 
 

@@ -39,21 +39,21 @@ def padded(column: Column, text: str, *names: str) -> str:
 
 @dataclass(frozen=True)
 class SourceKind:
-    """A plugin: how to open it, how to read its offsets back, what its form asks for, where its guide is.
+    """A source plugin: how to open it, how to read its offsets back, what its form asks for, where its guide is.
 
-    `open`: ConfigurationError for settings that no form can have sent.  `load` imports what it needs, before processes
-    fork: pages and commands do without that.  `valid`: ConfigurationError for settings that cannot be right.
-    `about`: which servers, in a few words.  `database_word`: what users of this source call a `TableId.database`; its
-    plural takes an s.
-    `address`: where it is, in short, for lists; of settings without secrets.
-    `own_databases`: those that are Tidemark's on the source, in small letters; they are no data.
-    `key_text`: a text that people write for a value of a key, as the source shows such values.
-    `lineage`: OpenLineage's namespace and name of a table (openlineage.io/docs/spec/naming), of settings without
+    `open`: ConfigurationError for settings that no form can have sent.  `load` imports what the plugin needs, before
+    processes fork; pages and commands do not need that.  `valid`: ConfigurationError for settings that cannot be right.
+    `about`: the supported servers, in a few words.  `database_word`: what users of this source call a
+    `TableId.database`; its plural takes an s.
+    `address`: where the source is, in short, for lists; from settings without secrets.
+    `own_databases`: Tidemark's own databases on the source, in lower case; they hold no user data.
+    `key_text`: turns a key value that a user typed into the form in which the source shows such values.
+    `lineage`: OpenLineage's namespace and name of a table (openlineage.io/docs/spec/naming), from settings without
     secrets; None: `kind://host:port` and `database.table`.
-    `verification_reader` opens the reader of `manage.py verify` with a connection's settings; None: there is none.
+    `verification_reader` opens the reader of `manage.py verify` with a connection's settings; None: not supported.
     `whole_rows`: the remedy where a row filter needs rows as they were before a change, and the log lacks them.
     `value_options`: how values are read, for the user to choose; each is an option of a replicator under its name.
-    `proof`: on what its tests run, in a sentence that begins with the label, where that is to be known before a start.
+    `proof`: what its tests run on, in a sentence that begins with the label; set if users should know before a start.
     `type_document`: its section of docs/types.md.  `connector`: what Debezium calls its connector (empty: as `name`).
     """
 

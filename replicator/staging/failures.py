@@ -27,8 +27,9 @@ _SILENT = ("NETWORK_CONNECTION", "REQUEST_TIMEOUT", "SERVICE_UNAVAILABLE", "SLOW
 
 @contextmanager
 def translated(path: str, *, staged: bool = False) -> Iterator[None]:
-    """What went wrong with the file at `path`, as StorageFull or StagingError; ConfigurationError where there is no
-    such bucket; StagedFileLost where there is no such file, and it was `staged`.
+    """Translate what went wrong with the file at `path` to StorageFull or StagingError.
+
+    ConfigurationError where the bucket does not exist; StagedFileLost where a `staged` file does not.
     """
     try:
         yield

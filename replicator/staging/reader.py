@@ -1,4 +1,4 @@
-"""A segment's changes as Arrow, whatever its file has of them."""
+"""A segment's changes as Arrow, from a file with all columns or a bare one."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def _greatest(group: pq.RowGroupMetaData) -> int | None:
 
 
 def _batch_rows(file: pq.ParquetFile) -> int:
-    """So many make a batch.
+    """Return the number of rows of a batch.
 
-    Few where values may come from a dictionary: what it repeats is small in the file and large in memory.
+    It is small where values may come from a dictionary: repeated values are small in the file and large in memory.
     """
     metadata = file.metadata
     if metadata.num_rows <= MIN_ROWS:

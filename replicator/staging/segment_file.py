@@ -52,7 +52,7 @@ class SegmentFile:
             pa.default_memory_pool().release_unused()
 
     def abandon(self) -> None:
-        """There is no file.  Raises nothing: what cannot be deleted is garbage."""
+        """Close and delete the file.  Raises nothing: a file that cannot be deleted is garbage."""
         with suppress(StagingError, OSError):  # a full disk takes no footer
             if self._writer is not None:
                 self._writer.close()

@@ -27,8 +27,8 @@ _OBJECTS = (pafs.S3FileSystem, pafs.GcsFileSystem)
 class Storage:
     """Files by relative path below one URL (`file:///…`, `s3://bucket/prefix`, `gs://…`, `hdfs://…`).
 
-    A store's address may stand in the URL's query as pyarrow has it (`?endpoint_override=…&scheme=…&region=…`); who may
-    use it is told by the environment (AWS_ACCESS_KEY_ID and so on), never by the URL.
+    A store's address may stand in the URL's query as pyarrow has it (`?endpoint_override=…&scheme=…&region=…`).
+    Credentials come from the environment (AWS_ACCESS_KEY_ID and so on), never from the URL.
     """
 
     def __init__(self, url: str) -> None:
@@ -57,10 +57,10 @@ class Storage:
 
     @contextmanager
     def writer(self, path: str, schema: pa.Schema, **options: Any) -> Iterator[pq.ParquetWriter]:
-        """A Parquet writer, with these options of pyarrow's and packed by zstd; the file is complete and durable when
-        the block ends.  Raises StorageFull, StagingError.
+        """A Parquet writer with these pyarrow options and zstd; the file is complete and durable when the block ends.
 
-        Where it fails there is no file: half-written ones must not keep a full disk full.
+        Raises StorageFull, StagingError.  A file that could not be finished is deleted: it must not keep a full disk
+        full.
         """
         with translated(path):
             try:
@@ -145,7 +145,7 @@ class Storage:
             return int(self._fs.get_file_info(self.local(path)).size)
 
     def delete(self, path: str) -> None:
-        """No error where there is no such file."""
+        """Delete a file; a missing one is not an error."""
         with translated(path), suppress(FileNotFoundError):
             self._fs.delete_file(self.local(path))
 

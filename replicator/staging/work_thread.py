@@ -1,4 +1,4 @@
-"""Work behind the caller's back: one thread, in order, of so many bytes at most (invariant 9)."""
+"""Work in the background: one thread, in order, with a limited number of bytes under way (invariant 9)."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class WorkThread:
             del found
             try:
                 work()
-            except BaseException as error:  # noqa: BLE001 - whatever it is, it is the caller's
+            except BaseException as error:  # noqa: BLE001 - any error is passed to the caller
                 del work
                 self._failed(error)
             else:

@@ -1,5 +1,5 @@
-"""Change batches into segments: one file per table and schema version, written by a thread of its own, sealed at a
-journal commit.
+"""Change batches into segments: one file per table and schema version, written by another thread, sealed at a journal
+commit.
 """
 
 from __future__ import annotations
@@ -83,11 +83,10 @@ class Sealed:
 
 
 class SegmentWriter:
-    """Collects changes until `seal`; memory is bounded whatever the transaction's size (invariant 9): who adds waits
-    for the disk.
+    """Collects changes until `seal`; memory is bounded regardless of the transaction's size (invariant 9).
 
-    One thread, and behind it one that encodes and writes.  What that one fails with is raised by whatever is called
-    next. Files that were never sealed, or whose segments never reach the journal, are garbage.
+    Used by one thread; a second one encodes and writes.  `add` waits for the disk.  An error of the second thread is
+    raised by the next call.  Files that were never sealed, or whose segments never reach the journal, are garbage.
     """
 
     def __init__(self, storage: Storage, prefix: str, waiting: Callable[[], None] = lambda: None) -> None:
@@ -143,7 +142,7 @@ class SegmentWriter:
             self._cut.append(self._close(part))
 
     def take_chunk(self, table: TableId) -> Segment | None:
-        """End the table's chunk segment and hand it out by itself, without its size; None where no row was added.
+        """End the table's chunk segment and return it, without its size; None where no row was added.
 
         It is durable when the next `Sealed` is, which knows its size.
         """
@@ -172,15 +171,15 @@ class SegmentWriter:
         self._thread.wait(event, seconds)
 
     def release(self, files: Collection[SegmentFile]) -> None:
-        """They are somebody else's from here on."""
+        """Hand the files over: `abandon` no longer deletes them."""
         self._ours -= set(files)
 
     def abandon(self) -> None:
-        """Throw away everything that was not handed out; this is the end of the writer.
+        """Delete everything that was not handed out, and end the writer.
 
         Raises nothing: what cannot be deleted is garbage.
 
-        A disk that stands still is not waited for for more than 3 s: the thread goes on by itself then.
+        Waits at most 3 s for a stalled disk; the thread then finishes in the background.
         """
         files, self._ours = sorted(self._ours, key=lambda file: file.path), set()
         self._open.clear()

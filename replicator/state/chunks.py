@@ -14,8 +14,8 @@ from replicator.model.schema import TableSchema
 from replicator.sources.base import KeyRange
 
 EVIDENCE = b"tidemark.evidence"  # in the metadata of a raw chunk's file: `Chunk.evidence`
-# What the journal's own numbers are: other digits are none.  Without an attempt it would be the mark of a chunk that
-# nobody reads.
+# Numbers have the ASCII digits that the journal writes.  Without an attempt, it would be a mark of a chunk that is not
+# being read.
 _MARK = re.compile(r"([LOHP]):([0-9]{1,18}):([0-9]{1,18}):([^:]+)", re.DOTALL)
 
 
@@ -41,7 +41,8 @@ class RunToPlan:
 class ChunkToRead:
     """A chunk claimed for one attempt.  `keyless`: the whole table in one consistent read.
 
-    staged: it was read by somebody who is gone; whether its high mark was written is not known, so that is to be done.
+    staged: a reader that is gone has staged it.  Whether it wrote the high mark is unknown, so the mark is to be
+    written.
     """
 
     chunk: int
@@ -149,14 +150,13 @@ class RawChunkStore(Protocol):
     """Capture's view of raw chunks."""
 
     def raw(self, chunk: int, attempt: str) -> RawChunk | None:
-        """None where the attempt is no longer the chunk's present one."""
+        """Return the raw chunk; None where the attempt is no longer the chunk's present one."""
         ...
 
     def table_of(self, chunk: int, attempt: str) -> TableId | None:
-        """The chunk's table under its present name; None for a cancelled chunk, or where this is not its present
-        attempt.
+        """Return the chunk's table under its present name; None for a cancelled chunk or an older attempt.
 
-        Nobody but its reader knows an attempt: this is what tells a mark of ours from one that somebody else wrote.
+        Only a chunk's reader knows its attempt, so this tells a mark of Tidemark from one that another program wrote.
         """
         ...
 

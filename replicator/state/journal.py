@@ -31,12 +31,11 @@ class Segment:
     """An immutable staged file: one table, one schema version, a contiguous run of the table's changes.
 
     `path` is relative to the staging location.  `size` in bytes.  Commit times are the source's.
-    replaced: values that could not be kept, and became null.
+    replaced: values that could not be kept and became null.
 
-    bare: the file is a chunk as its reader staged it: row columns alone (and what else is named in no schema).  Its row
-    at place i, from 0 in the file's order, is the READ change with number first_sequence + i; all other columns are
-    null.
-    without: places in a bare file whose rows are no part of the segment (nor of `rows`); their numbers are used up.
+    bare: the file is a chunk as its reader staged it: row columns only (and columns that no schema names).  Its row at
+    place i, from 0 in the file's order, is the READ change with number first_sequence + i; all other columns are null.
+    without: places in a bare file whose rows are not part of the segment or of `rows`; their numbers are used up.
 
     journaled_at: when the journal took it, which is the time of the read for its READ rows; None before.
     """
@@ -196,18 +195,18 @@ class JournalEntry:
     checkpoint            where to resume
     segments, events      the table's run, in sequence order per table
     schemas               new versions (a version is written before anything that names it)
-    tracking              tables that capture follows from here on (newly)
-    closed, reopened      chunks admitted / (chunk, attempt) to be read again
+    tracking              tables that capture newly follows from here on
+    closed, reopened      chunks admitted / (chunk, attempt) to be re-read
     bases                 keyless tables: (run, attempt) → sequence number that its rows stand for
     plans                 tokens of the plan marks that were met
     unplanned             runs to begin again: their plan's mark is not in the log before those of their chunks
-    reloads               tables to read again
+    reloads               tables to resnapshot
     failures              tables to stop, with their error
-    dead_letters                rows to keep as their bytes, until somebody decides
-    seen                  statements of which nothing else would tell
-    signals               rows of the signalling table, to be obeyed once
+    dead_letters          rows to keep as bytes until a user decides about them
+    seen                  statements that are recorded nowhere else
+    signals               rows of the signalling table, to be executed once
     created, dropped      tables that came into / left the selection by DDL; `renamed` is old → new
-    carried               old → new names, also of tables that are made again under the new one: what protects the old
+    carried               old → new names, also of tables that are recreated under the new one: what protects the old
                           one protects the new one, too
     source_ts             the source is known to be read up to this moment
     """
@@ -318,18 +317,18 @@ class ApplyTable:
     """What the apply loop knows of a table.
 
     run_complete: every chunk of the present run is admitted.
-    load: names the target table's generation; it changes when the table has to be made again
+    load: names the target table's generation; it changes when the table must be recreated
     (`targets.base.Create.load`).
     schema_version: the newest version known (0: none yet).
     applied, loaded: as far as the journal knows; the target may be ahead of it (invariant 3).
-    target_name: the target that the table's present name asks for, or, `own`, that somebody chose for it; a load that
-    begins again goes there.  target_name_as: what it would ask for under another name of the source's table.
-    others: generations of the replicator's other tables; a target table of one of them is not ours to replace.
-    mode: of this generation.
+    target_name: the name in the target that follows from the table's present name or, `own`, that a user chose; a load
+    that begins again goes there.  target_name_as: the one that would follow from another name of the source's table.
+    others: loads of the replicator's other tables; this table must not replace a target table of one of them.
+    mode: of this load.
     reload_from: the sequence number at which the present run began; -1 where there is none.
     collected: the last sequence number of changes that were applied and are no longer in the journal.
-    made: the target has had a generation of this table; one that is there without is of what had the name before, with
-    schema versions of its own.
+    made: the target has had a load of this table.  Otherwise a target table under its name belongs to the table that
+    had the name before, whose schema versions are different ones.
     """
 
     table: TableId

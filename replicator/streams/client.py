@@ -1,4 +1,4 @@
-"""A client of pull streams.  One file without anything of Tidemark: copy it.  pyarrow is wanted for `tables` only.
+"""A client of pull streams.  One file without imports of Tidemark: copy it.  Only `tables` needs pyarrow.
 
     client = Client("https://tidemark.example.com", token)
     with Consumer(client, "orders", group="billing") as consumer:
@@ -6,7 +6,7 @@
             store(batch.changes)        # a second time must do no harm
             consumer.ack(batch)
 
-Each batch is of one shard.  Whoever dies between `store` and `ack` gets the batch again: at least once, in order,
+Each batch is of one shard.  A client that dies between `store` and `ack` gets the batch again: at least once, in order,
 without a gap.
 """
 
@@ -103,7 +103,7 @@ class Client:
         return self._send("GET", f"streams/{stream}/changes/?{urllib.parse.urlencode(names)}", None, form)
 
     def _send(self, method: str, path: str, body: dict[str, Any] | None, form: str) -> tuple[bytes, Any]:
-        """Sent again while the server does not answer: whatever is asked here may be asked twice."""
+        """Send a request, again while the server does not answer: all requests made here may be repeated."""
         until, pause = time.monotonic() + self._patience, 0.2
         while True:
             try:
@@ -134,9 +134,9 @@ class Client:
 
 
 class Consumer:
-    """One client of a group: the group's members have a part of the shards each.  Iterate; it never ends by itself.
+    """One client of a group, whose members share the shards.  Iterate; without `idle` the iteration never ends.
 
-    idle: seconds without anything after which the iteration ends; None: never.
+    idle: seconds without a change after which the iteration ends; None: never.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class Consumer:
         return True
 
     def _next(self, shard: int) -> Batch | None:
-        """None where the shard is no longer ours."""
+        """Return the shard's next batch; None where this member no longer holds the shard."""
         wait = min(20.0, self._lease / 6) / max(len(self.shards), 1)
         asked = {"group": self._group, "member": self._member, "max_rows": self._max_rows, "wait": wait}
         try:

@@ -41,7 +41,7 @@ class CursorBatch:
 def read_batch(
     storage: Storage, stretch: Stretch, start: StreamPosition, *, shard: int, shards: int, limits: BatchLimits
 ) -> CursorBatch:
-    """From `start` on, in order, without a gap; so many rows and bytes at most, or so.  Raises StagingError."""
+    """Return rows and events from `start` on, in order, without a gap, up to about `limits`.  Raises StagingError."""
     end = StreamPosition(stretch.upto)
     if start >= end:
         return CursorBatch((), (), start, stretch.more)

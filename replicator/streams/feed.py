@@ -17,11 +17,11 @@ LOAD = "LOAD"  # a kind of event beside the journal's: a table is read again, wh
 class StreamSegment:
     """A segment of one of the stream's tables.
 
-    `table` tells it from the others, whatever its name; `schema` has the name it had then.
+    `table` identifies the table regardless of its name; `schema` has the name it had then.
 
-    above: rows up to this number are covered by a snapshot and not given.
-    place: all rows lie before the change with this number instead of at their own ones (the snapshot of a table without
-    key).
+    above: rows up to this number are covered by a snapshot and left out.
+    place: all rows lie before the change with this number, and not at their own numbers (the snapshot of a table
+    without key).
     """
 
     table: int

@@ -24,7 +24,7 @@ def checkpoint(stream: str, shard: int, position: StreamPosition) -> str:
 
 
 def parse(text: str, stream: str, shard: int) -> StreamPosition:
-    """ConfigurationError for what is no checkpoint of this shard."""
+    """Parse a checkpoint; ConfigurationError where it is not one of this shard."""
     found = _TEXT.fullmatch(text)
     if found is None:
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""Which shard a row belongs to: a hash of its key that never changes, whatever version of Tidemark computes it.
+"""Which shard a row belongs to: a hash of its key that is the same in every version of Tidemark.
 
 A key is a sequence of 64-bit words, column after column: whole numbers, dates (days), timestamps (microseconds),
 booleans and decimals (without their point) as 128-bit two's complement, low word first, so that a column may be

@@ -88,9 +88,9 @@ class Create:
 class Evolve:
     """Make the columns those of `schema`, renames first; idempotent (skipped when the table has `version` already).
 
-    What `model.types.widens` allows is converted in place; what cannot be is dropped and added again (its values come
-    back with the reload that accompanies it). With `keep_dropped`, columns that are no longer in the source stay, and
-    are null in new rows.
+    Columns are converted in place where `model.types.widens` allows it; others are dropped and added again (their
+    values come back with the reload that accompanies it).  With `keep_dropped`, columns that are no longer in the
+    source stay, and are null in new rows.
     """
 
     schema: TableSchema
@@ -115,11 +115,11 @@ class Append:
 class Merge:
     """Fold these segments (all of one schema) and apply the result in one commit, atomic with `upto`.
 
-    A target may do only the first of them, up to a segment's end, and says how far it came (`ApplyResult.upto`); not
-    before one that begins at or below `whole_to`: the initial load read rows as they were at different times, so that
-    only all of the log up to its end makes a state that the source had.
+    A target may apply only the first segments, and then reports how far it came (`ApplyResult.upto`).  It must not stop
+    before a segment that begins at or below `whole_to`: the initial load read rows at different times, so that only all
+    of the log up to its end makes a state that the source had.
 
-    emptied: a TRUNCATE comes right after them; rows whose values are not known need not be told then.
+    emptied: a TRUNCATE follows directly, so rows with unknown values need not be reported.
     """
 
     segments: Sequence[Segment]
@@ -250,19 +250,18 @@ def remaining(
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a kind of target can do.  What it cannot is refused before a replicator is made, and stops tables else.
+    """What a kind of target can do.  Anything else is refused before a replicator is created, or stops the table.
 
     modes: those that a table can be written in; empty: it has none, and keeps every change.
     ddl: changes of a table that it follows (`DDL_OPERATIONS`); others stop the table.
-    exactly_once: by what a position and its rows are one.
-    renames: its tables can be given other names by a user.
-    unfolded: it takes every change in sequence order, a load's rows among the log's, and keeps no rows of its own.  So
-    an initial load of a table with a key is followed as it comes (nothing waits), a reload begins by emptying the
-    table, and `Position.loaded` is never behind `applied`.
-    verified: verification has a reader of its tables; upkeep: `maintain` has to be called for idle tables, too.
+    exactly_once: what makes a position atomic with its rows.
+    renames: a user can rename its tables.
+    unfolded: it takes every change in sequence order, a load's rows among the log's, and keeps no rows.  So an initial
+    load of a table with a key is applied as it comes (nothing waits), a reload begins by emptying the table, and
+    `Position.loaded` is never behind `applied`.
+    verified: verification has a reader of its tables; upkeep: `maintain` must be called for idle tables, too.
     jvm: it works in the process's JVM; staged_urls: it reads staged files itself, at a URL that it can reach.
-    commit_seconds: at least so long from the begin of a table's turn that commits to that of its next: each commit
-    costs.
+    commit_seconds: least time from the begin of a table's turn that commits to that of its next: each commit costs.
     shared_modes: those of tables that several source tables share (`TargetTable.part`); empty: it has no such tables.
     """
 
@@ -297,11 +296,11 @@ class Target(Protocol):
         ...
 
     def apply(self, table: TargetTable, change: TargetChange, seen: str | None = None) -> ApplyResult:
-        """Do one change, atomically with its position.  Raises TargetError, TableError.
+        """Apply one change, atomically with its position.  Raises TargetError, TableError.
 
-        seen: the load of the table whose position the caller goes by, or NO_TABLE; TargetConflict where another table
-        has its place by now: a stale worker must not change, drop or replace what its successor has made.  None:
-        whatever is there.
+        seen: the load of the table whose position the caller goes by, or NO_TABLE.  TargetConflict where another table
+        has its place by now: a stale worker must not change, drop or replace what its successor has made.  None: any
+        table.
         """
         ...
 
@@ -314,11 +313,12 @@ class Target(Protocol):
         ...
 
     def interrupt(self) -> None:
-        """Whatever is being done for this one ends soon: with an error, and as if it had not begun, unless it is about
-        to be visible.  Raises nothing.
+        """End the work under way soon, with an error.  The work has no effect unless it is about to be visible.
+
+        Raises nothing.
         """
         ...
 
     def close(self) -> None:
-        """Give back what this one has of its own; it is not used afterwards."""
+        """Release all resources; the target is not used afterwards."""
         ...

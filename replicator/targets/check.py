@@ -17,7 +17,7 @@ Attempt = tuple[str, Callable[[], str]]  # a title, and what is tried: it return
 
 
 class Probe(Protocol):
-    """A table of its own in the destination.  attempts: in their order; remove: whatever is left of it, if it can."""
+    """A test table in the destination.  attempts: in their order; remove: deletes what is left of it, if possible."""
 
     @property
     def attempts(self) -> list[Attempt]: ...

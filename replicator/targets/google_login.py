@@ -182,7 +182,7 @@ def _own(settings: Mapping[str, Any]) -> str:
 
 
 def _key(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a service account only: other kinds of files name programs, files and addresses of whoever wrote them."""
+    """Return a service account's key; other kinds of files are refused: they can name any program or address."""
     given = text(settings, "service_account_key")
     if not given:
         raise ConfigurationError("The destination has no service_account_key.", remedy=KEY_FILE)

@@ -17,7 +17,7 @@ def digest(text: str) -> str:
 
 @dataclass(frozen=True)
 class IdentifierPolicy:
-    """One for each kind of target; the rest of Tidemark makes no name by itself.
+    """The rules for names of one kind of target, by which all of Tidemark's names in it are made.
 
     max_length: characters of a namespace or a table's name; max_bytes: of it in UTF-8 (0: any);
     illegal: a character class of what is replaced by `_`;
@@ -31,9 +31,9 @@ class IdentifierPolicy:
     reserved: frozenset[str] = frozenset()
 
     def legal(self, wanted: str) -> str:
-        """`wanted` itself where the target takes it as it is; else a legal name with a digest of `wanted` behind it.
+        """Return `wanted` where the target accepts it unchanged; else a legal name that ends with its digest.
 
-        So different names of the source are different names of the target, whatever came before or comes later.
+        So different names of the source are different names of the target, regardless of earlier and later names.
         """
         plain = re.sub(self.illegal, "_", wanted) if self.illegal else wanted
         plain = self._cut(self.fold(plain))
@@ -43,7 +43,7 @@ class IdentifierPolicy:
         return self._cut(plain, len(end)) + end
 
     def _cut(self, name: str, room: int = 0) -> str:
-        """With room for so many more characters of one byte."""
+        """Shorten `name`, with room for `room` more characters of one byte."""
         name = name[: self.max_length - room]
         return name.encode()[: self.max_bytes - room].decode(errors="ignore") if self.max_bytes else name
 

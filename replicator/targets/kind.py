@@ -32,11 +32,11 @@ FULL, PARTIAL, NONE = "full", "partial", "none"
 class Opening:
     """What a target may ask for.
 
-    `replicator`: the label that marks what is its own; `config`: the settings of destination and replicator, secrets
-    included.
+    `replicator`: the label that marks the replicator's tables; `config`: the settings of destination and replicator,
+    including secrets.
 
-    spark: called by who needs it only, with the catalog; lake: that of this installation.
-    source: what Debezium calls the source's connector.  retention: of tables that have none of their own.
+    spark: called with the catalog, only by targets that need it; lake: the installation's catalog.
+    source: Debezium's name of the source's connector.  retention: the default, where a table has none.
     """
 
     spark: Callable[[LakeCatalog], SparkPool]
@@ -116,14 +116,14 @@ class TargetKind:
     namespace: that of a database's tables; place: tells destinations of one kind apart in which the same names are
     other tables; dataset: the URI that lineage events name the place by, given the lake of the installation.
     types: what becomes of one of Tidemark's types.
-    identifiers_at: what names can be, where that depends on the destination.
-    fixed: settings of a replicator that cannot be changed once it is made, with the reason.
+    identifiers_at: the rules for names, where they depend on the destination.
+    fixed: settings of a replicator that cannot be changed once it is created, with the reason.
     effects: when a change of another one takes effect.
-    report: of a table (namespace, name), without starting anything; preview: so many of its rows, of a shared one its
-    part's.  None: not there.
-    clean: deletes what was dropped and whose time (seconds since 1970) has come, and returns its number.
+    report: of a table (namespace, name), without starting anything; preview: up to a number of its rows, of a shared
+    table those of the part.  None: it does not exist.
+    clean: deletes dropped tables that are due at a time (seconds since 1970), and returns their number.
     test_note: what the check leaves and changes, where it does.
-    proof: on what its tests run, in a sentence that begins with the label, where that is to be known before a start.
+    proof: what its tests run on, in a sentence that begins with the label, where users must know that before a start.
     refused_column: why no column can have a name, in a sentence; empty where one can.
     verification: how verification reaches its tables (`Capabilities.verified`).
     compare: how its copy is compared with the source, in a sentence, where verification cannot.

@@ -32,7 +32,7 @@ Split = Callable[[pa.Table], Iterator[tuple[tuple[Any, ...], pa.Table]]]
 
 @dataclass(frozen=True)
 class Written:
-    """A file that nobody names yet; of a deletion vector, with where in it the vector is (first byte, length).
+    """A file that no commit names yet; of a deletion vector, with where in it the vector is (first byte, length).
 
     metadata: the footer of a data file.  partition: its partition, where its table has any.
     """
@@ -98,7 +98,7 @@ class ParquetFiles:
     def writer(
         self, uri: str, schema: pa.Schema, *, dictionaries: bool | list[str] = True, group_rows: int = ROW_GROUP_ROWS
     ) -> Iterator[FileWriter]:
-        """Where the block fails there is no file.  Raises StorageFull, TargetError."""
+        """Write a file, which is deleted where the block fails.  Raises StorageFull, TargetError."""
         path, filtered = self._inside(uri), {"ndv": group_rows, "fpp": FALSE_POSITIVES}
         with translated(uri):
             self.make_folder(path)
@@ -214,7 +214,7 @@ def write_stream(
     most: int | None = None,
     split: Split | None = None,
 ) -> list[Written]:
-    """Data files of bounded size; none where there are no rows.
+    """Write data files of bounded size; none where there are no rows.
 
     most: bytes of a file's rows in memory, about.  split: by partitions, where there are any.
     """

@@ -13,7 +13,7 @@ from replicator.sources.kind import SourceKind
 from replicator.sources.registry import KINDS as SOURCES
 from replicator.targets.registry import KINDS as TARGETS
 
-WIDTH = 120  # characters of a line that is no row of a table
+WIDTH = 120  # characters of a line that is not a row of a table
 TYPES = tuple(decimal(38, 10) if kind is Kind.DECIMAL else DataType(kind) for kind in Kind)
 
 

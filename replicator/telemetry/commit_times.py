@@ -49,7 +49,7 @@ class CommitTimes:
 
 
 def read_commit_times(storage: Storage, path: str) -> CommitTimes:
-    """Of one segment; milliseconds, whatever its other columns weigh.  Raises StagingError."""
+    """Read those of one segment; takes milliseconds, regardless of its other columns.  Raises StagingError."""
     moments, numbers = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     with storage.open(path) as file:
         for batch in file.iter_batches(BATCH, columns=[COMMIT_TS]):

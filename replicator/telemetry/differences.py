@@ -15,10 +15,10 @@ from replicator.model.schema import Column, TableSchema
 class Definition:
     """A version of a table's schema, with what made it.
 
-    renamed: columns, old name → new; None where nobody wrote it down (then the source's own column numbers tell, where
+    renamed: columns, old name → new; None where it was not recorded (then the source's own column numbers decide, where
     it has them).
-    keep_dropped: dropped columns stay in the target.  created: the table was made again, so nothing of it is of the one
-    before.
+    keep_dropped: dropped columns stay in the target.  created: the table was recreated, so no column of it
+    continues an earlier one.
     left_out: columns that the selection excluded.
     """
 

@@ -1,9 +1,9 @@
-"""How late every single event was: a histogram that is exact wherever an objective can be made (ADR 15).
+"""How late every single event was: a histogram that is exact at every bound that an objective can name (ADR 15).
 
 A lag is the time between an event's commit at the source and the moment it could be read in the target, in whole
-microseconds. Buckets end at fixed bounds, the same for every histogram, and hold what is at most their bound: so
-histograms merge by adding, and the number of events within a bound is exact.  A percentile is told as the bound above
-it, so it is never flattering: by at most 50 ms up to 2 s and 5 % from there to 24 hours.
+microseconds.  Buckets end at fixed bounds, the same for every histogram, and include their bound.  So histograms merge
+by addition, and the number of events within a bound is exact.  A percentile is reported as the bound above it, so it is
+never too low: it is too high by at most 50 ms up to 2 s and 5 % from there to 24 hours.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ Counts = npt.NDArray[np.int64]
 
 
 def exact_seconds(seconds: float) -> bool:
-    """Events within so many seconds can be counted exactly: what an objective may name."""
+    """Say whether events within `seconds` can be counted exactly: only such a value may be an objective."""
     wanted = round(seconds * SECOND)
     return 0 < wanted <= DAY and BOUNDS[within(seconds)] == wanted
 
 
 def within(seconds: float) -> int:
-    """The last bucket that is whole within so many seconds."""
+    """Return the last bucket that lies wholly within `seconds`."""
     return max(0, bisect_right(BOUNDS, round(seconds * SECOND)) - 1)
 
 
@@ -105,7 +105,7 @@ class LagHistogram:
         self.greatest = max(self.greatest, greatest)
 
     def good(self, seconds: float) -> int:
-        """Events within so many seconds: exact for an objective, else for the next shorter one."""
+        """Count events within `seconds`: exact for an objective, else for the next shorter one."""
         return int(self.counts[: within(seconds) + 1].sum())
 
     def percentile(self, percent: float) -> float | None:
@@ -150,7 +150,7 @@ def unpack(stored: bytes) -> tuple[npt.NDArray[np.int64], Counts]:
 
 
 def tally(stored: bytes, seconds: float) -> tuple[int, int]:
-    """(events within so many seconds, events) of a stored histogram, without making it whole."""
+    """Return (events within `seconds`, events) of a stored histogram, without expanding it."""
     places, counts = unpack(stored)
     return int(counts[: int(np.searchsorted(places, within(seconds), side="right"))].sum()), int(counts.sum())
 

@@ -179,10 +179,10 @@ def fields(
     made_anew: int = 0,
     mode: Mode = Mode.MIRROR,
 ) -> list[FieldLine]:
-    """The lineage at `version`: the schema's columns in order, columns left out, kept columns, and Tidemark's own.
+    """Return the lineage at `version`: the schema's columns in order, columns left out, kept columns, Tidemark's own.
 
-    target_type: the target's name of a type.  made_anew: the newest version at which the target's table was last made
-    from nothing, so that no column kept from before it is there.  KeyError where there is no such version.
+    target_type: the target's name of a type.  made_anew: the newest version that existed when the target's table was
+    last recreated, which removed all columns kept until then.  KeyError where there is no such version.
     """
     history = [one for one in definitions if one.version <= version]
     present = next((one for one in history if one.version == version), None)

@@ -78,7 +78,7 @@ class RunOutcome:
 
 @dataclass(frozen=True)
 class LineageRun:
-    """`identity` is the same for every event of the run, whoever makes it, and however often."""
+    """`identity` is the same for every event of the run, regardless of who sends it and how often."""
 
     identity: str
     outcome: RunOutcome = field(default_factory=RunOutcome)

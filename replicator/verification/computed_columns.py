@@ -50,7 +50,7 @@ def _compute(one: Mapping[str, Any], plain: SourceTable) -> Compute:
     if one["kind"] == "constant":
         cell = _constant(str(one["value"]), str(one["type"]))
         return lambda _: cell
-    if one["value"] not in plain.names:  # told elsewhere
+    if one["value"] not in plain.names:  # reported elsewhere
         return lambda _: None
     place, old = plain.names.index(one["value"]), plain.iceberg(one["value"])
     new = _iceberg(one)

@@ -22,7 +22,7 @@ Row = tuple[Cell, ...]
 Indices = npt.NDArray[np.int64]
 DIGEST_BYTES = 16
 SHOWN_BYTES = 400
-MARSHAL_VERSION = 2  # the last one without back references: equal rows have equal bytes, whatever else refers to them
+MARSHAL_VERSION = 2  # the last one without back references: equal rows have equal bytes
 
 
 @dataclass(frozen=True)

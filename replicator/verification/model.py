@@ -57,7 +57,7 @@ class DatabaseConfig:
 
 @dataclass(frozen=True)
 class RedshiftConfig:
-    """Tables of a Redshift database.  connect: makes a connection of Amazon's client that commits by itself."""
+    """Tables of a Redshift database.  connect: makes a connection of Amazon's client with autocommit."""
 
     connect: Callable[[], Any] = field(repr=False)
 
@@ -131,17 +131,17 @@ class TablePair:
 class Options:
     """How to compare.
 
-    zero_dates        "null" or "text": what the replicator makes of dates that the target has none for (0000-00-00,
+    zero_dates        "null" or "text": what the replicator makes of dates that the target cannot hold (0000-00-00,
                       infinity)
     shown             differing rows reported per table
-    retries, wait     how often, and after how many seconds, all that differs is read again (a source under write load)
-    before_recheck    called instead of waiting; names tables (`str(pair)`) whose copies are known to have held
-                      at some look whatever their sources held then: what differed there and still did later lasts
+    retries, wait     how often, and after how many seconds, all that differs is re-read (a source under write load)
+    before_recheck    called instead of waiting; returns the tables (`str(pair)`) whose copies are known to have held
+                      all that their sources held at some look: what differed then and still differed later is final
     ignore_extra_columns   columns that the source no longer has may stay in the target
     sequence_column   the target's own column: no nulls, no duplicates; "" where there is none
     partition_rows    digests of each side held in memory at a time
-    listed_rows       so many differing rows of each side at most are told apart; beyond: `truncated`
-    recheck_keys      so many keys at most are read again one by one; beyond: the whole table
+    listed_rows       differing rows of each side that are listed at most; beyond: `truncated`
+    recheck_keys      differing keys that are re-read by key at most; beyond: the whole table
     """
 
     zero_dates: str = "null"

@@ -1,6 +1,6 @@
-"""What a table holds beside the source's rows as they are, by its mode, and how these rows are told from the rest.
+"""What a table holds besides the source's present rows, by its mode, and how to tell the present rows from the rest.
 
-Written from docs/modes.md: nothing here is the pipeline's.
+Written from docs/modes.md, without any of the pipeline's code.
 """
 
 from __future__ import annotations

@@ -30,9 +30,9 @@ TRUE = frozenset({"true", "1"})
 
 
 def chooser(conditions: Sequence[Given], table: SourceTable) -> Callable[[Row], bool]:
-    """`table` has the types of the source's own values.
+    """Return a test whether the conditions take a row; `table` has the types of the source's own values.
 
-    A condition on a column that is not there is passed over: that is told elsewhere.
+    Conditions on missing columns are ignored: those columns are reported elsewhere.
     """
     names = list(table.names)
     tests = [

@@ -53,8 +53,7 @@ class SelectionLine:
 def absent_tables(
     source: OpenReader, lines: Sequence[SelectionLine], known: Collection[Name], hidden: Collection[str] = ()
 ) -> list[Name]:
-    """Tables of the source that the lines take and that are not `known`, sorted; those of the databases `hidden` are no
-    data.
+    """Return the source's tables that the lines take and that are not `known`, sorted, without the databases `hidden`.
 
     Raises SourceUnreachable, SourceError.
     """

@@ -1,4 +1,4 @@
-"""What a comparison asks of a source, whatever its kind."""
+"""What a comparison asks of a source of any kind."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ class NamedColumn(Protocol):
 class SourceTable:
     """Columns with their rules, in source order, without the excluded ones; `rows` is an estimate.
 
-    `left_out`: columns that must not be in the target although nobody excluded them, each with the reason.
-    `masks`: what a value that is not null must have become, by column; `types`: those of masked columns before, in the
-    target's words.
-    `computed`: columns, behind all others, that the target only has (`TablePair.computed`).
+    `left_out`: columns that must not be in the target although the user did not exclude them, each with the reason.
+    `masks`: by column, what becomes of a value that is not null; `types`: by column, the target type before masking.
+    `computed`: columns that only the target has, after all others (`TablePair.computed`).
     """
 
     columns: tuple[tuple[NamedColumn, CellRule], ...]

@@ -57,7 +57,7 @@ def open_catalog(config: CatalogConfig) -> Catalog:
             return load_catalog(config.name, **config.properties)
         own = {"uri": config.uri, "warehouse": config.warehouse, "init_catalog_tables": "false"}
         return SqlCatalog(config.name, **own, **config.properties)
-    except Exception as error:  # noqa: BLE001 - whatever SQLAlchemy's drivers raise
+    except Exception as error:  # noqa: BLE001 - any error of SQLAlchemy's drivers
         message = f"the catalog {config.name} cannot be opened ({type(error).__name__})"
         raise TargetError(message) from None  # its text may hold the address with its password: invariant 8
 
@@ -118,7 +118,7 @@ def batches(
 
 
 def _groups(tasks: Iterable[FileScanTask]) -> Iterator[list[FileScanTask]]:
-    """Files to read at a time: pyiceberg holds whatever it is given in memory, all of it (invariant 9)."""
+    """Group files to read at a time: pyiceberg holds all files of a read in memory (invariant 9)."""
     group: list[FileScanTask] = []
     size = 0
     for task in tasks:

@@ -1,6 +1,6 @@
-"""Spark with Delta Lake's own library, in a process of its own, for tests: SQL to it, rows from it.
+"""Spark with Delta Lake's own library in a separate process, for tests: takes SQL, returns rows.
 
-As a program, it is that process.
+Run as a program, this module is that process.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def main(folder: str, jars: Sequence[str]) -> None:
     for line in sys.stdin:
         try:
             answer: dict[str, Any] = {"rows": [list(row) for row in spark.sql(json.loads(line)).collect()]}
-        except Exception as error:  # noqa: BLE001 - told to who has asked
+        except Exception as error:  # noqa: BLE001 - reported to the caller
             answer = {"failed": str(error)[:2000]}
         print(json.dumps(answer, default=str), file=answers, flush=True)
     spark.stop()

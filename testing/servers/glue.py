@@ -1,8 +1,8 @@
-"""Embedded AWS Glue: moto's server, for tests.  As a program, it is that server.
+"""Embedded AWS Glue: moto's server, for tests.  Run as a program, this module is that server.
 
-What moto lacks is added: a table is updated from the version that the client has read only, as by AWS, and what the
-catalog holds stays in its folder.  On the same port moto speaks S3, whose objects it forgets when it ends; `s3.py`
-keeps them.  It asks nobody who they are.
+It adds what moto lacks: as in AWS, an update of a table is refused unless it is based on the current version, and the
+catalog is persisted in its folder.  On the same port moto serves S3, whose objects are lost when it stops; `s3.py`
+keeps them.  Clients are not authenticated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from webapp.embedded.ports import LOOPBACK, free_port, wait_for_port
 from webapp.embedded.processes import Child, ServerFailed, claim, start
 
 ROOT = Path(__file__).parents[2]
-ACCOUNT = "123456789012"  # moto's, whoever asks
+ACCOUNT = "123456789012"  # moto's, for every client
 CHANGES = ("create_database", "update_database", "delete_database", "create_table", "update_table", "delete_table")
 START_SECONDS = 120.0
 

@@ -48,7 +48,7 @@ class GoogleSqlParser:
         self._gateway.shutdown()
 
     def refusal(self, script: str) -> str:
-        """Why it is no script of statements; empty where it is one."""
+        """Return the parser's error for a script, or an empty text if it parses."""
         try:
             self._parser.parseScript(script, self._options)
         except Py4JJavaError as error:

@@ -39,7 +39,7 @@ class EmbeddedHive:
 
     @property
     def uri(self) -> str:
-        """What a client has to be told."""
+        """The URI for clients."""
         return f"thrift://{LOOPBACK}:{self.port}"
 
     def start(self) -> None:

@@ -27,9 +27,9 @@ DATABASE = "jdbc:sqlite:{}?journal_mode=WAL&synchronous=NORMAL"  # it survives t
 
 
 class EmbeddedRestCatalog:
-    """One server on loopback that asks nobody who they are; a second start goes on with its data.
+    """One server on loopback without authentication; a second start continues with its data.
 
-    `testing.servers.rest_front` stands before it where a test needs tokens, signatures, credentials or trouble.
+    Where a test needs tokens, signatures, credentials or faults, `testing.servers.rest_front` is put in front of it.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class EmbeddedRestCatalog:
 
     @property
     def uri(self) -> str:
-        """What a client has to be told."""
+        """The URI for clients."""
         return f"http://{LOOPBACK}:{self.port}"
 
     def start(self) -> None:

@@ -36,9 +36,8 @@ class EmbeddedKafka:
     ) -> None:
         """`options` are added to (or replace) the broker's settings.
 
-        listeners: security protocols that it speaks beside PLAINTEXT, each on a port of its own; their keys and
-        mechanisms are among the options.  users: those of SCRAM-SHA-512, with their passwords, made with the data
-        folder.
+        listeners: security protocols beside PLAINTEXT, each on a separate port; `options` has their keys and
+        mechanisms.  users: SCRAM-SHA-512 users with their passwords, created together with the data folder.
         """
         self.folder = folder.resolve()
         self.port = port or free_port()

@@ -151,7 +151,7 @@ class EmbeddedRedshift:
                 files.pop().unlink(missing_ok=True)
             try:
                 return f"COPY {match['table']} FROM '{self._fetched(match, files)}'"
-            except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
+            except Exception as error:  # noqa: BLE001 - the client gets any error as an answer
                 text = re.sub(r"[^\w .:/-]", " ", f"{type(error).__name__}: {error}")[:200]
                 return f"DO $$ BEGIN RAISE EXCEPTION 'S3ServiceException: {text}' USING ERRCODE = 'XX000'; END $$"
         for pattern, by in _REWRITTEN:
@@ -180,14 +180,14 @@ class EmbeddedRedshift:
 
 
 class _Link:
-    """What one connection's messages become.  A client asks only once it has been told that the server is ready."""
+    """Rewrites one connection's messages.  A client sends a statement only after the server has reported ready."""
 
     def __init__(self, server: EmbeddedRedshift) -> None:
         self.files: list[Path] = []
         self._server, self._met, self._done = server, "", False
 
     def asked(self, kind: bytes, body: bytes) -> bytes:
-        """A statement comes with one message and is done with a later one."""
+        """Rewrite a client's message: P parses a statement, and a later E executes it."""
         if kind == b"P":
             name, sql, types = body.split(b"\0", 2)
             self._met, self._done = self._server.meet(sql.decode()), False
@@ -199,7 +199,10 @@ class _Link:
         return body
 
     def told(self, kind: bytes, body: bytes) -> bytes:
-        """An error as Redshift tells it; the list of ways to log in without its end, which the client takes for one."""
+        """Rewrite a server's message: errors as Redshift words them; SASL mechanisms without a terminator.
+
+        The client would take the terminator for a mechanism.
+        """
         if kind == b"Z" and self._done and self._met == LOST:
             raise OSError(LOST)
         if kind == b"R" and body.startswith(_SASL):

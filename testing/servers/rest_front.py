@@ -122,7 +122,7 @@ class Fault:
 
 
 class OAuth:
-    """A server of tokens: the grants of client credentials, and of an exchange of its own tokens."""
+    """A token server: grants by client credentials, and by an exchange of its own tokens."""
 
     def __init__(
         self, clients: Mapping[str, str], *, token_seconds: float = 3600.0, scope: str = "", exchanges: bool = True
@@ -265,7 +265,7 @@ class RestFront:
 
     @property
     def uri(self) -> str:
-        """What a client has to be told."""
+        """The URI for clients."""
         return f"http://{LOOPBACK}:{self.port}"
 
     def start(self) -> None:
@@ -281,7 +281,7 @@ class RestFront:
 
     @contextlib.contextmanager
     def refusing(self) -> Iterator[None]:
-        """Inside, nobody can connect."""
+        """Refuse connections within the block."""
         self.stop()
         try:
             yield

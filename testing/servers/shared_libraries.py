@@ -103,14 +103,14 @@ def _fetch(library: str, folder: Path) -> None:
 
 
 def _from_package(package: str, library: str, scratch: Path) -> Path | None:
-    """None where there is no apt, or no such package."""
+    """Return the library from a package, or None without apt or without such a package."""
     if not _unpack(package, scratch):
         return None
     return next(iter(sorted(scratch.glob(f"files/**/{library}*"))), None)
 
 
 def _unpack(package: str, scratch: Path) -> bool:
-    """Into scratch/files; False where there is no apt, or no such package."""
+    """Unpack a package into scratch/files; False without apt or without such a package."""
     if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
         return False
     command = ["apt-get", "download", package]

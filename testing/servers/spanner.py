@@ -139,7 +139,7 @@ class EmbeddedSpanner:
 
     @property
     def alive(self) -> bool:
-        """False where the emulator has ended by itself."""
+        """False if the emulator's process has ended without `stop`."""
         return self._child is None or self._child.alive
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
@@ -150,7 +150,7 @@ class EmbeddedSpanner:
 
 
 def _plain(value: Any) -> Any:
-    """Bytes come as the text that stands for them; times with a class of their own."""
+    """Convert a value of the client: bytes come in base64, times as a subclass of datetime."""
     if isinstance(value, bytes):
         return base64.b64decode(value)
     if isinstance(value, datetime):

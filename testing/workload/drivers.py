@@ -38,4 +38,4 @@ class Driver(Protocol):
         """Those that are prepared and not ended: they outlive their session, with their locks."""
 
     def undone(self, identifier: str) -> Statements:
-        """Statements that end a transaction in two phases, whatever its state; some of them may fail."""
+        """Statements that end a two-phase transaction in any state; some of them may fail."""

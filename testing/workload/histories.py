@@ -164,7 +164,7 @@ class Maker:
             pen.charset = self._names_charset
 
     def _reshaped(self, writer: int, table: TableModel) -> Step:
-        """DDL by itself, or in one transaction with changes, which may take it back."""
+        """DDL alone, or in one transaction with changes, which may be rolled back."""
         pen, draft = self.pen, self.draft
         alone = pen.chance(0.5)
         first = () if alone else self._changed(table)
@@ -201,7 +201,7 @@ class Maker:
         return pick(self.draft, self.grammar.rare if pen.chance(0.005) else self.grammar.changes, table)
 
     def _changes(self, writer: int) -> Step:
-        """One operation by itself, or a transaction of some, over some tables."""
+        """One operation in autocommit, or a transaction of several, over one or more tables."""
         pen, table = self.pen, self._any()
         if pen.chance(0.4):
             return Step(writer, self._changed(table), "autocommit")

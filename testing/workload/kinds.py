@@ -10,7 +10,7 @@ from testing.workload.rng_literals import Pen
 
 @dataclass(frozen=True, slots=True)
 class ValueKind(ABC):
-    """`size`: characters, bytes, bits, digits, or digits of a second; `zero`: values that are no dates may occur."""
+    """`size`: characters, bytes, bits, digits, or fractional digits of a second; `zero`: invalid dates may occur."""
 
     name: str
     size: int | None = None

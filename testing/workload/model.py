@@ -86,18 +86,18 @@ Operations = Mapping[str, tuple[int, Operation]]
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """A dialect: what it has of each group of operations, each with its weight, and what it says its own way.
+    """A dialect: its operations in groups, each with its weight, and what it spells differently from other dialects.
 
-    maker        draws tables; its arguments: the pen, and may values that are no dates occur?
-    unique       how a table declares a key that is no primary key
-    integer, word, wide   a plain whole number, a short text; the charsets that spell every name, the usual one first
-    sessions     of writers, from so many to so many
-    prelude      what stands in the database before the first table
+    maker        draws tables; its arguments: the pen, and whether invalid dates may occur
+    unique       how a table declares a key other than a primary key
+    integer, word, wide   a plain integer type; a short text type; the charsets that spell every name, the usual first
+    sessions     the writers' sessions; their number is drawn between a minimum and a maximum
+    prelude      statements that run before the first table is created
     refused      a table that a replicator must refuse, and its rows
-    prepared     statements as a transaction in two phases, of this name
-    decided      the end, at last, of one that was left undecided (`SchemaDraft.left` has the names)
+    prepared     statements as a two-phase transaction of this name
+    decided      the late end of a two-phase transaction that was left undecided (`SchemaDraft.left` has the names)
     transactional   DDL is part of its transaction, and is rolled back with it
-    releases, two_phases   there are RELEASE SAVEPOINT, and transactions in two phases
+    releases, two_phases   the dialect has RELEASE SAVEPOINT; it has two-phase transactions
     update_rule  of a foreign key, after ON DELETE
     """
 

@@ -29,7 +29,7 @@ class Pen(random.Random):
 
 
 def spells(charset: str, value: str) -> bool:
-    """Can the value stand in a statement of this character set, between quotes, whatever the session's settings?"""
+    """Can a statement in this character set quote the value, under any settings of the session?"""
     if "\\" in value or any(char < _CONTROL for char in value):
         return False
     if charset == "utf8mb3" and any(ord(char) > 0xFFFF for char in value):  # noqa: PLR2004

@@ -66,9 +66,9 @@ class Player:
         return writer.played
 
     def play(self, stopped: Callable[[], bool] = lambda: False) -> Played:
-        """Returns when all is played, or soon after `stopped`.
+        """Play the history; return at its end, or soon after `stopped`.
 
-        A statement that fails is no error: the source is the model.
+        A failed statement is not an error: the expected rows are those of the source.
         """
         played = Played()
         for phase in self.history.phases:
@@ -128,7 +128,7 @@ class _Writer:
         self.broken: BaseException | None = None
 
     def run(self, steps: list[Step]) -> None:
-        """Ends early when stopped; what is no fault of a statement is kept in `broken`."""
+        """Run the steps, until stopped; an error other than a refused statement is kept in `broken`."""
         try:
             for step in steps:
                 if self._stopped():
@@ -150,7 +150,7 @@ class _Writer:
             self._connection = None
 
     def step(self, step: Step) -> None:
-        """A lost connection gives the step up."""
+        """Play a step; a lost connection ends it."""
         try:
             if xids := self._player.driver.identifiers(step.statements):
                 self._prepared(step, xids)

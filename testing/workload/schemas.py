@@ -196,7 +196,7 @@ class TableModel(ABC):
 
 
 class SchemaMaker(ABC):
-    """Draws tables.  `zero`: values that are no dates may occur."""
+    """Draws tables.  `zero`: invalid dates may occur."""
 
     odd_names: tuple[str, ...] = ODD_NAMES
 
@@ -206,7 +206,7 @@ class SchemaMaker(ABC):
         self._last = 0
 
     def name(self, stem: str, *, odd: float = 0.35) -> str:
-        """A name that no two tables or columns of the history share, whatever the case."""
+        """Return a name that no other table or column of the history has, regardless of case."""
         if self.pen.chance(odd):
             name = self.pen.choice(self.odd_names)
             if spells(self.pen.charset, name.replace("\\", "")):
@@ -230,7 +230,7 @@ class SchemaMaker(ABC):
 
     @abstractmethod
     def column(self) -> ColumnModel:
-        """A column that is no part of the key."""
+        """Draw a column outside of the key."""
 
     @abstractmethod
     def default(self, kind: ValueKind) -> str:

@@ -25,7 +25,7 @@ AXE = (Path(__file__).parent / "vendor" / "axe" / "axe.min.js").read_text()
 LOOKS = [(1440, "light"), pytest.param(390, "dark", marks=pytest.mark.long)]
 RESTING = "/resting"  # of the same process as the pages, without a script; the server knows nothing of it
 NOTHING = "<!doctype html><link rel=icon href=data:,>"
-# Colours change with the next frame that is drawn: under load a while after the page was told.
+# Colours change with the next frame that is drawn, which under load is a while after emulate_media() was called.
 REPAINTED = """async () => {
   const frame = () => new Promise(requestAnimationFrame);
   await frame().then(frame);
@@ -107,7 +107,7 @@ class Windows:
         page.unroute_all()
 
     def give_back(self, page: Page) -> None:
-        """What a test listens to it stops listening to by itself."""
+        """Reset the page and its context; a test removes its own event listeners."""
         context = page.context
         for other in context.pages:
             if other is not page:

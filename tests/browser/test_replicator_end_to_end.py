@@ -101,7 +101,7 @@ def catalog() -> Iterator[SqlCatalog]:
     try:
         yield one
     finally:
-        one.close()  # the tests' database can be dropped only when nobody is in it
+        one.close()  # an open connection would keep the tests' database from being dropped
 
 
 def target_rows(table: str) -> int:

@@ -1,7 +1,7 @@
 """The contract of sources at a real server: `make test-live SOURCE=sqlserver` (docs/live-runs.md).
 
 A connection's settings are environment variables, TIDEMARK_LIVE_ and a field's name: TIDEMARK_LIVE_HOST=127.0.0.1.
-What the tests make lies in schemas of their own, which are dropped after each.
+Each test works in a new schema, which is dropped after it.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class OraclePlace(Place):
     kind = oracle.KIND
     wrong = ({"password": "s3cret!"}, {"port": 1})
     decodes_the_past = False
-    many = 20_000  # several of LogMiner's frames; the emulator is no fast server
+    many = 20_000  # several of LogMiner's frames; the emulator is slow
     settings: ClassVar[Mapping[str, str]] = {"lob_columns": "reselect"}
 
     @classmethod
@@ -103,7 +103,7 @@ class OraclePlace(Place):
         self.session.rollback()
 
     def _execute(self, statement: str) -> None:
-        """Before 23ai VALUES has one row: several are an array, or one after another where they are few."""
+        """Before 23ai VALUES has one row: more than MANY rows become INSERT … SELECT, fewer one statement each."""
         with self.session.cursor() as cursor:
             several = _VALUES.fullmatch(statement)
             rows = rows_of(several[2]) if several else []

@@ -29,7 +29,7 @@ _numbers = itertools.count(1)
 
 @dataclass
 class Place:
-    """A namespace of its own on a live server, a source that reads it, and a session that writes."""
+    """A new namespace on a live server, a source that reads it, and a session that writes."""
 
     kind: ClassVar[SourceKind]
     wrong: ClassVar[Sequence[Mapping[str, Any]]]  # settings with which its check fails at the login

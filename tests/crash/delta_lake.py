@@ -28,7 +28,7 @@ class DeltaLake(Lake):
     kind = "delta"
 
     def __init__(self, folder: Path, breaking: threading.Lock, store: S3Store | None = None) -> None:
-        """See `Lake`; `folder`: of the tables, where there is no store."""
+        """See `Lake`; `folder` holds the tables where there is no store."""
         super().__init__(breaking, store)
         self.folder = folder if store is None else store.folder / "delta"
         self.settings = self._settings(troubled=True)

@@ -42,7 +42,7 @@ class Fleet:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Whatever is left."""
+        """Kill all processes that are left."""
         assert self._process is not None
         for process in [*self.everything(), *self.killed]:
             with suppress(psutil.NoSuchProcess):
@@ -98,7 +98,7 @@ class Fleet:
         return False
 
     def left_behind(self) -> list[str]:
-        """Killed processes, and what they had started, that live on and that nobody looks after."""
+        """Killed processes, and those they had started, that still run but are no longer descendants of `up`."""
         kept = set(self.everything())
         return [" ".join(one.cmdline()) for one in self.killed if _lives(one) and one not in kept]
 

@@ -1,5 +1,4 @@
-"""A process that has everything imported and forks a worker whenever it is told to: a restart costs a tenth of a
-second.
+"""A process with all imports done that forks a worker for each order: a restart costs a tenth of a second.
 
 Commands on stdin, answers on stdout, a JSON object a line: {"order": …} → {"pid": …}.  Single-threaded, because it
 forks.
@@ -25,7 +24,7 @@ def main() -> None:
     from tests.crash import worker_life
 
     worker_life.warm()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the dead are nobody's zombies
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # dead children leave no zombies
     gc.freeze()
     _answer({"ready": True})
     for line in sys.stdin:

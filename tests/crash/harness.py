@@ -1,4 +1,4 @@
-"""Servers, a zygote and a Spark of their own for random histories; everything that a fault may break is here."""
+"""The servers, the zygote and the Spark on which random histories run; faults break only these."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Life:
         return self.result.read_text() if self.result.exists() else ""
 
     def send(self, how: signal.Signals) -> None:
-        """To it and to the Spark that it may have started itself."""
+        """Signal the worker; SIGKILL also ends the Spark that it may have started."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, how) if how is signal.SIGKILL else os.kill(self.pid, how)
 
@@ -91,7 +91,7 @@ class Zygote:
         self._answer()
 
     def start(self, order: Mapping[str, Any]) -> Life:
-        """See `incarnation.live` for what an order holds."""
+        """See `worker_life.live` for what an order holds."""
         with self._lock:
             self._count += 1
             stem = self._folder / f"{order['replicator']}-{self._count:05d}"
@@ -126,9 +126,9 @@ class Sparks:
         self._starting: threading.Thread | None = None
 
     def gateway(self) -> dict[str, Any]:
-        """For an order; waits while it starts.
+        """Return Spark's gateway for an order; waits while Spark starts.
 
-        A worker whose Spark is killed starts one of its own, as in production.
+        A worker whose Spark is killed starts another one itself, as in production.
         """
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
@@ -307,7 +307,7 @@ class Stand:
 
     @contextmanager
     def calm(self) -> Iterator[None]:
-        """Inside the block nobody breaks the servers: a history is made, or judged."""
+        """No fault breaks the servers inside the block, in which a history is set up or judged."""
         with self._breaking:
             yield
 

@@ -267,9 +267,10 @@ class Trial:
             connections.close_all()
 
     def _rename(self) -> None:
-        """From when the journal knows the guarded table, also after it went back: before, and after a start from
-        scratch, nobody can tell which table had the name.  It ends with the workload: change tables have what was
-        written a moment later.
+        """Rename the guarded tables once the journal knows the first one, and no restore will undo that.
+
+        Earlier, and after a restart from scratch, it is unknown which table had the name.  Renames end with the
+        workload, because SQL Server's change tables receive a change only a moment after it was written.
         """
         known = False
         while not self._over.is_set() and not known:
@@ -341,7 +342,7 @@ class Trial:
                 self.result.faults[outer] += 1
                 second = self._strikes.play(outer, life) or second
                 outer, until = "", max(until, time.monotonic() + 3.0)
-            if self._fired() and second is None:  # it is stalled: somebody else takes over meanwhile
+            if self._fired() and second is None:  # it is stalled: another worker takes over meanwhile
                 second, until = self._begin([]), time.monotonic() + STALL_SECONDS + LEASE_SECONDS
             time.sleep(0.05)
         self._fired()

@@ -1,6 +1,4 @@
-"""A reader that is slow: it plans a scan, and reads the files that it planned long after, whatever has become of the
-table since.
-"""
+"""A slow reader: it plans a scan, and reads the planned files much later, regardless of changes to the table."""
 
 from __future__ import annotations
 
@@ -78,12 +76,12 @@ class LateReader:
         due = [one for one in self._planned if one.due <= now]
         self._planned = [one for one in self._planned if one.due > now]
         for one in due:
-            if time.monotonic() - one.at > LATEST_SECONDS:  # this process itself was held up: nobody promised so much
+            if time.monotonic() - one.at > LATEST_SECONDS:  # this process was held up: longer than is guaranteed
                 continue
             late = time.monotonic() - one.at
             try:
                 rows = _rows(one.scan, one.tasks)
-            except Exception as error:  # noqa: BLE001 - whatever a reader meets is what is looked for
+            except Exception as error:  # noqa: BLE001 - any error of a reader is a finding
                 if time.monotonic() - one.at <= LATEST_SECONDS:
                     self.violations.append(f"{one.table}: a scan planned {late:.1f} s before failed: {error}")
                 continue

@@ -45,7 +45,7 @@ class Neighbour(ABC):
 
 
 class DeltaNeighbour(Neighbour):
-    """In a folder of Delta tables; delta-rs looks after none of them by itself."""
+    """In a folder of Delta tables; delta-rs neither compacts nor vacuums them on its own."""
 
     def __init__(self, folder: Path, seed: str) -> None:
         """`folder`: where the replicator's tables lie."""

@@ -13,9 +13,9 @@ from tests.crash.late_reader import GRACE_SECONDS
 
 STALL_SECONDS = 2 * LEASE_SECONDS + 1
 STORAGE = ("storage.", "segment.", ".file.")
-# Not reached by a worker that captures and merges; played by tests of their own.
+# Not reached by a worker that captures and merges; other tests play them.
 ELSEWHERE = ("garbage.", "delete.")
-# Played by the trial itself, on whatever lives then.
+# Played by the trial itself, on the worker that runs at that time.
 OUTER = (
     "source killed", "source restarted", "metadata database restarted", "connection cut in mid-packet",
     "connection cut",

@@ -1,6 +1,8 @@
-"""What a history's replicator leaves out, masks and filters: a line of its own for some of the tables, beside the whole
-database; and a guarded table with a masked and an excluded column whose every value says so, renamed again and again:
-no such value may ever be in the target (invariant 12).
+"""What a history's replicator leaves out, masks and filters.
+
+The selection has the whole database, and a separate line for some of its tables.  A guarded table, which is renamed
+again and again, has a masked and an excluded column whose values all have a mark: the mark may never be in the target
+(invariant 12).
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def live(order: dict[str, Any]) -> str:
     for place, value in order["tuning"].items():
         module, _, name = place.rpartition(".")
         setattr(importlib.import_module(module), name, value)
-    with suppress(Py4JError, OSError):  # killed at this moment: the worker starts a Spark of its own
+    with suppress(Py4JError, OSError):  # Spark was just killed: the worker starts another one
         attach(**order["gateway"])
     faults.arm([faults.Fault(**fault) for fault in order["faults"]], Path(order["faults_file"]))
     deadline = time.monotonic() + order["seconds"]

@@ -12,7 +12,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[SqlCatalog]:
-    """A catalog of its own with the namespace `verify me`."""
+    """A separate catalog with the namespace `verify me`."""
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=tmp_path.as_uri())
     catalog.create_namespace("verify me")
     yield catalog

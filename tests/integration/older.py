@@ -32,7 +32,7 @@ def _executor() -> MigrationExecutor:
 
 @contextmanager
 def older_database() -> Iterator[Any]:
-    """Taken back to then; gives the models of then; brought forward to the newest at the end, whatever happens."""
+    """Migrate back to `THEN`, yield the models of that state, and always migrate forward again at the end."""
     executor = _executor()
     there = {label for label, _ in executor.loader.graph.nodes}
     targets = [(label, THEN.get(label)) for label in _own() if label in there]

@@ -100,7 +100,7 @@ class Source:
         raise AssertionError("the log ended")
 
     def watch(self, seconds: float) -> list[LogMessage]:
-        """What comes from the stored offset on in so many seconds."""
+        """Return the messages that are read from the stored offset within `seconds`."""
         reader, deadline = self._reader(), time.monotonic() + seconds
         with closing(reader):
             return list(

@@ -1,4 +1,4 @@
-"""Servers that ask whoever logs in for the password itself, and remember all that they are told."""
+"""Servers that ask every client for the password itself, and record everything that they receive."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_postgres_goes_on_with_its_data_after_a_crash(reachable: Path) -> None:
 
 
 def test_nothing_of_a_server_that_does_not_stop_in_time_is_left(reachable: Path) -> None:
-    """A Postgres that waits for its sessions (SIGTERM): each of them has a process group of its own."""
+    """A Postgres that waits for its sessions (SIGTERM), each of which has its own process group."""
     server = EmbeddedPostgres(reachable)
     server.start()
     session = psycopg2.connect(server.url)
@@ -195,7 +195,7 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
 
 
 def _start_everything_and_die(folder: Path, ports: list[int]) -> None:
-    """In a process of its own: start all servers, then SIGKILL oneself."""
+    """In a separate process: start all servers, then SIGKILL itself."""
     code = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"

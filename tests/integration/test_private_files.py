@@ -1,4 +1,4 @@
-"""What Tidemark keeps on a machine is read by nobody else there: its folders, what stands in them, and its Redis."""
+"""What Tidemark keeps on a machine is closed to other users: its folders, the files in them, and its Redis."""
 
 from __future__ import annotations
 

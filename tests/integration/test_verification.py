@@ -376,7 +376,7 @@ def check_all(config: SourceConfig, lake: SqlCatalog) -> Callable[..., list[Tabl
 
 
 def test_all_tables_that_differ_wait_together(sql: Any, write: Write, check_all: Any) -> None:
-    """Whatever their number: one wait before each look but the first, and only what differs is looked at again."""
+    """One wait for all of them before each look but the first, and only those that differ are compared again."""
     pairs, waits = [], 0
     for number in range(24):
         name, key = f"t{number}", () if number % 2 else ("id",)

@@ -28,7 +28,7 @@ PEM = Authority("test").pem.strip()
 
 
 class Target:
-    """A table of two columns in a catalog of its own."""
+    """A table of two columns in a separate catalog."""
 
     def __init__(self, folder: Path) -> None:
         self.config = CatalogConfig("lake", f"sqlite:///{folder}/catalog.db", folder.as_uri())

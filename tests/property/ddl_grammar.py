@@ -38,7 +38,7 @@ class Statement:
 
 
 class Grammar:
-    """Statements about the tables and columns that there are now (told before each)."""
+    """Random statements about the current tables and columns, which each call is given."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng

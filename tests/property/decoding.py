@@ -1,8 +1,7 @@
-"""Mutated logs through the real decoders, in a process of its own: `python -m tests.property.decoding SEED COUNT
-FILE…`.
+"""Mutated logs through the real decoders, in a separate process: `python -m tests.property.decoding SEED COUNT FILE…`.
 
-A process of its own, because a kernel that reads past its buffer ends the process, a hang is ended from outside, and
-memory is limited.  Prints one JSON line for each fault, and one with the counts at the end.
+The process is separate, because a kernel that reads past its buffer or hangs ends it, and its memory is limited.
+Prints one JSON line for each fault, and one with the counts at the end.
 """
 
 from __future__ import annotations

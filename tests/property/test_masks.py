@@ -1,4 +1,4 @@
-"""Masks on Arrow against those that verification has of its own, which share nothing."""
+"""Masks on Arrow against verification's own masks, which share no code with them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Row filters: read as they are written, the same on Arrow as in verification, and changes are what somebody behind the
-filter sees.
+"""Row filters: parsed as they are printed, the same on Arrow as in verification, and filtered changes make the filtered
+table.
 """
 
 from __future__ import annotations

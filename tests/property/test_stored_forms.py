@@ -1,4 +1,4 @@
-"""Everything that is stored is read back as it was; what is no such thing is refused with a clear error."""
+"""Everything that is stored is read back as it was; anything else is refused with a clear error."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Random segments through the cursors: every row once in one shard, in order, whatever the bounds and wherever a client
-begins again.
+"""Random segments through the cursors: every row once in one shard, in order, for any batch limits and any checkpoint
+from which a client resumes.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Play:
     def event(self, table: int) -> None:
         name, kind = self.schemas[table].table.name, self.random.choice(["ALTER_TABLE", "TRUNCATE_TABLE", LOAD])
         self.events.append(StreamEvent(table, "shop", name, self.sequence, kind, 1))
-        self.sequence += kind != LOAD  # which has no number of its own
+        self.sequence += kind != LOAD  # which has the number of the next change
 
     def stretch(self) -> Stretch:
         parts = list(self.parts)

@@ -1,4 +1,4 @@
-"""Texts of errors are stored in Postgres, whoever wrote them."""
+"""Texts of errors can be stored in Postgres, regardless of where they come from."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def unarmed() -> Iterator[None]:
 
 
 def reached_in_the_source() -> dict[str, Counter[str]]:
-    """By kind of target; what is no target's is under "".  Each kind has the edges of its own commits."""
+    """Count the `reach` calls by point and kind of target; "" is all code outside of targets."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for folder in ("replicator", "webapp"):
         for path in (ROOT / folder).rglob("*.py"):

@@ -1,4 +1,4 @@
-"""No module needs itself, through whatever it imports: at the top, in a function or for types only."""
+"""No module imports itself through other modules: at the top, in a function or for types only."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def imported(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def circle(known: Mapping[str, Path]) -> list[str]:
-    """Modules of which each imports the next, the last of them the first again; none where there is no circle."""
+    """Return modules of which each imports the next, the first one again at the end; empty where there is no circle."""
     graph = {}
     for name, path in known.items():
         named = ((module, f"{module}.{one}") for module, one in imported(path))

@@ -83,7 +83,7 @@ class UserViewSet(ApiViewSet):
 
     @extend_schema(request=serializers.UserUpdateSerializer)
     def partial_update(self, request: Request, pk: str) -> Response:
-        """Another role or password, or let nobody in any more; tokens and sessions follow at once."""
+        """Change role or password, or deactivate the user; sessions follow at once.  Tokens outlive a new password."""
         user = get_object_or_404(get_user_model(), pk=pk)
         services.update_user(user=user, **self.read(serializers.UserUpdateSerializer, request), by=user_of(request))
         return self._answer(user.pk)

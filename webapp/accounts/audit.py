@@ -1,4 +1,4 @@
-"""The audit log of the installation: sign-ins, users and tokens, connections, whatever people do to replicators."""
+"""The audit log of the installation: sign-ins, users and tokens, connections, and users' actions on replicators."""
 
 from __future__ import annotations
 

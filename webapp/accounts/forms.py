@@ -22,7 +22,7 @@ class SignInForm(AuthenticationForm):
             self.fields[name].widget.attrs["class"] = "input"
 
     def clean(self) -> dict[str, Any]:
-        """Not asked where somebody guesses: a right guess looks then like a wrong one."""
+        """Check the password unless `refuse_guessing` refuses: a right guess then gets the answer of a wrong one."""
         name = str(self.cleaned_data.get("username", ""))[:150]
         address = str(self.request.META.get("REMOTE_ADDR", "")) if self.request else ""
         try:

@@ -53,7 +53,7 @@ class RolePermission(BasePermission):
     """Of every operation of the API."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        """RoleRefused for somebody who is signed in; False for nobody."""
+        """RoleRefused for an authenticated request without the role; False for an unauthenticated one."""
         del view
         match = request.resolver_match
         least = needed(match, str(request.method)) if match else Role.ADMIN

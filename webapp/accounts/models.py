@@ -44,10 +44,10 @@ class FailedSignIn(models.Model):
 
 
 class AuditEntry(models.Model):
-    """Who did what; it outlives whom and what it names.
+    """One audited action; its row outlives the user and the object that it names.
 
-    who: the user's name, empty for what nobody is signed in for; token: its name, empty in the browser; address: the
-    client's.
+    who: the user's name, the name typed for a failed sign-in, or `command line` without a user; token: its name, empty
+    in the browser; address: the client's.
     about: a replicator's, connection's or user's name.
     detail: values before and after, without secrets: {"changes": {"slo_minutes": [5, 10]}}.
     """

@@ -99,7 +99,7 @@ def needed(match: ResolverMatch, method: str) -> Role:
 
 
 def may(role: Role, method: str, path: str) -> bool:
-    """May it go there?  True for what is no address of ours."""
+    """Return whether the role may request this path; True for a path that does not exist."""
     try:
         return role.rank >= needed(resolve(path.partition("?")[0].partition("#")[0]), method).rank
     except Resolver404:

@@ -54,7 +54,7 @@ class NewTokenSerializer(TokenSerializer):
 
 
 class UserSerializer(serializers.Serializer[User]):
-    """Somebody with an account."""
+    """A user account."""
 
     id = serializers.IntegerField()
     username = serializers.CharField()

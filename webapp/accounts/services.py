@@ -34,9 +34,9 @@ def digest(plain: str) -> str:
 def create_token(
     *, user: User, name: str, role: Role = Role.ADMIN, days: int | None = None, most: Role | None = None
 ) -> str:
-    """A new API token in plain text; it ends after so many days.
+    """Create an API token that expires after `days` days; return it in plain text.
 
-    `most`: the role of who asks, which it cannot exceed.
+    `most`: the role of the requester, which the token cannot exceed.
     """
     most = most or role_of(user)
     role = min(Role(role), most, key=lambda one: one.rank)
@@ -145,10 +145,10 @@ def use_one_time_login(*, token: str) -> User | None:
 
 
 def refuse_guessing(*, name: str, address: str) -> None:
-    """PermissionDenied where so many sign-ins failed lately that somebody may be guessing.
+    """PermissionDenied after too many failed sign-ins within `GUESSING_WINDOW`.
 
-    By name and address, so that a stranger locks nobody out of an account but from his own address; and by each of them
-    alone, much later.
+    Counted by name and address together, so that a stranger can lock a user out from the stranger's own address only.
+    Name alone and address alone have a far higher limit (`GUESSES_IN_ALL`).
     """
     lately = FailedSignIn.objects.filter(at__gt=timezone.now() - GUESSING_WINDOW)
     mine, his = lately.filter(name=name), lately.filter(address=address)
@@ -167,7 +167,7 @@ def note_failed_sign_in(*, name: str, address: str) -> None:
 
 
 def ensure_admin(*, username: str = "admin") -> User:
-    """The first user of an installation; without a usable password until somebody sets one."""
+    """Return the first user of an installation; created where missing, without a usable password."""
     user, created = get_user_model().objects.get_or_create(
         username=username, defaults={"is_staff": True, "is_superuser": True}
     )

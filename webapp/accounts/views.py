@@ -36,7 +36,7 @@ class SignIn(LoginView):
     redirect_authenticated_user = True
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        """Told in the audit log, as what was refused is."""
+        """Record the sign-in in the audit log, as refused ones are."""
         answer = super().form_valid(form)
         audit.enter("signed_in", "Signed in", user=form.get_user())
         return answer

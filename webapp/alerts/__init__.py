@@ -1,1 +1,1 @@
-"""Alerts: what is watched of every replicator, when it fired and cleared, and who is told."""
+"""Alerts: what is watched of every replicator, when it fired and cleared, and which channels are notified."""

@@ -52,7 +52,7 @@ class ChannelViewSet(ApiViewSet):
 
     @extend_schema(responses={204: None})
     def destroy(self, request: Request, pk: str) -> Response:
-        """Nobody is told by it any more."""
+        """Delete the channel and its queued messages."""
         del request
         services.delete_channel(channel=self._get(pk))
         return Response(status=status.HTTP_204_NO_CONTENT)
@@ -109,7 +109,7 @@ class RuleViewSet(ApiViewSet):
 
     @extend_schema(request=serializers.SnoozeSerializer, responses=serializers.RuleSerializer(many=True))
     def snooze(self, request: Request, replicator: int) -> Response:
-        """All of them at once: nothing new is told until then."""
+        """Snooze all rules at once: no new alert is sent until then."""
         owner, body = self._owner(replicator), self.read(serializers.SnoozeSerializer, request)
         services.snooze_all(replicator=owner, until=body["until"], user=user_of(request))
         return Response(listed(serializers.RuleSerializer, selectors.rules_of(owner)))

@@ -24,7 +24,7 @@ from webapp.web.outbound import NotSentError, post
 LOGGER = logging.getLogger("tidemark.alerts")
 ROUND_SECONDS = 20.0
 CLAIM = timedelta(seconds=60)
-# After each failed attempt; then it is given up.
+# The waits between attempts; the delivery is abandoned when the attempt after the last one fails.
 PAUSES = tuple(timedelta(seconds=seconds) for seconds in (10, 30, 60, 300, 900, 3600, 3600, 3600))
 REASON = 300
 SMTP_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
@@ -47,7 +47,7 @@ def deliver_due(seconds: float = ROUND_SECONDS) -> int:
 
 
 def _claim() -> Delivery | None:
-    """Whoever dies with it leaves it to others when the claim is over."""
+    """Claim the next due delivery; if this worker dies, another one claims it after `CLAIM`."""
     now = clock()
     earlier = Delivery.objects.filter(
         alert=OuterRef("alert"), channel=OuterRef("channel"), id__lt=OuterRef("id"), state=DeliveryState.PENDING
@@ -70,7 +70,7 @@ def _attempt(delivery: Delivery) -> bool:
     except NotSentError as error:
         _not_sent(delivery, error)
         return False
-    except Exception:  # one message that cannot be sent, whatever the reason, does not hold up the others
+    except Exception:  # no failure of one message holds up the others
         LOGGER.exception("Sending to %s failed", delivery.channel.name)
         _not_sent(delivery, NotSentError("Unexpected error; see the log of the control worker."))
         return False

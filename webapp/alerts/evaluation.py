@@ -68,9 +68,7 @@ def _round(now: datetime) -> int:
 
 
 def make_rules(replicators: Sequence[Replicator]) -> None:
-    """Every replicator has a rule of each kind from its first round on; they tell nobody until somebody chooses
-    channels.
-    """
+    """Give every replicator a rule of each kind; new rules notify no channel until a user chooses some."""
     there = set(Rule.objects.filter(replicator__in=replicators).values_list("replicator_id", "kind"))
     missing = [
         Rule(replicator=one, kind=kind, params=rules.defaults(kind))
@@ -128,9 +126,9 @@ def _unchanged(opened: dict[int, Alert], changed: Sequence[Alert], forgotten: Se
 
 
 def _queue(watched: Iterable[Rule], alerts: Sequence[Alert], now: datetime) -> int:
-    """A channel is told once of each round; of the end only where it was told of the beginning.
+    """Queue each round of an alert once for each channel, and its end only where its beginning was queued.
 
-    While a rule is snoozed nothing new is told; what still holds afterwards is told then.
+    A snoozed rule queues only ends; an alert that still holds afterwards is queued then.
     """
     of_rule = {rule.pk: rule for rule in watched}
     wanted: list[Delivery] = []

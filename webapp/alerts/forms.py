@@ -109,7 +109,7 @@ class RuleLine:
         self.channels = [(channel, channel.pk in chosen) for channel in channels]
 
     def change(self, data: QueryDict) -> dict[str, Any]:
-        """What was typed; ConfigurationError for what is no number."""
+        """Return the typed values; ConfigurationError for a parameter that is not a number."""
         params = {}
         for one in self.fields:
             text = data.get(one.name, "").strip()

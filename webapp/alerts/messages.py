@@ -1,4 +1,4 @@
-"""What is told of an alert, in each channel's form."""
+"""The messages about an alert, in each channel's format."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Message:
 
     @property
     def url(self) -> str:
-        """Of the page about it; empty where nobody has said how this installation is reached."""
+        """URL of the page about the alert; empty without TIDEMARK_URL."""
         return f"{settings.TIDEMARK_URL}{self.path}" if settings.TIDEMARK_URL else ""
 
     @property

@@ -14,11 +14,11 @@ class ChannelKind(models.TextChoices):
 
 
 class Channel(models.Model):
-    """Where alerts are sent.
+    """A channel to which alerts are sent.
 
-    Addresses of webhooks are secrets: whoever knows one can write to the channel (invariant 8).
+    Addresses of webhooks are secrets: they suffice to write to the channel (invariant 8).
 
-    config: e-mail {"recipients": […]}, others {"host": …} for people to recognise; secrets: {"url", "key"} as a Fernet
+    config: e-mail {"recipients": […]}, others {"host": …} for users to recognise; secrets: {"url", "key"} as a Fernet
     token.
     """
 

@@ -76,7 +76,7 @@ EXPLAINED: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Finding:
-    """It holds now.  hold: for so long before it fires; members: what it is about, told again when there are more."""
+    """A condition that holds.  hold: how long before it fires; members: what it is about, a new one notifies again."""
 
     summary: str
     severity: str = WARNING
@@ -107,7 +107,7 @@ class Facts:
 
 
 def defaults(kind: str) -> dict[str, float]:
-    """A rule's parameters where nobody has chosen any."""
+    """Return a rule's default parameters."""
     return {parameter.name: parameter.default for parameter in PARAMETERS[kind]}
 
 

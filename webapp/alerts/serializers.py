@@ -48,7 +48,7 @@ class RuleTestSerializer(ChannelTestSerializer):
 
 
 class SnoozeSerializer(serializers.Serializer[None]):
-    """Until when nothing new is told; null ends it."""
+    """Until when no new alert is sent; null ends the snooze."""
 
     until = serializers.DateTimeField(allow_null=True)
 
@@ -64,7 +64,7 @@ class RuleSerializer(serializers.Serializer[Rule]):
     snoozed_until = serializers.DateTimeField(read_only=True, allow_null=True)
 
     def get_channels(self, rule: Rule) -> list[int]:
-        """Ids of those that are told."""
+        """Ids of the channels to notify."""
         return [channel.pk for channel in rule.channels.all()]
 
 

@@ -113,7 +113,7 @@ def _tried(channel: Channel, replicator: Replicator | None) -> str:
 
 
 def delete_channel(*, channel: Channel) -> None:
-    """Nobody is told by it any more, also not of what is queued."""
+    """Delete the channel and its queued messages."""
     channel.delete()
 
 
@@ -160,7 +160,7 @@ def rule_of(replicator: Replicator, kind: str) -> Rule:
 
 
 def snooze(*, rule: Rule, until: datetime | None, user: User | None = None) -> Rule:
-    """Nothing new is told until then (None: from now on again); what still holds then is."""
+    """Send no new alert of the rule until then (None: end the snooze); one that still holds then is sent."""
     _check_snooze(until)
     rule.snoozed_until = until
     rule.save(update_fields=["snoozed_until"])

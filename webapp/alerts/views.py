@@ -137,7 +137,7 @@ def channel(request: HttpRequest, pk: int) -> HttpResponse:
 @login_required
 @require_POST
 def delete(request: HttpRequest, pk: int) -> HttpResponse:
-    """Nobody is told by it any more."""
+    """Delete the channel and its queued messages."""
     one = get_object_or_404(Channel, pk=pk)
     services.delete_channel(channel=one)
     messages.success(request, f"Channel {one.name} deleted.")
@@ -155,7 +155,7 @@ def test(request: HttpRequest, pk: int) -> HttpResponse:
     return done(request, f"The test message was sent to {one.destination}.", to=back)
 
 
-test.__test__ = False  # type: ignore[attr-defined]  # not a test, whatever pytest thinks of the name
+test.__test__ = False  # type: ignore[attr-defined]  # not a test, though pytest takes the name for one
 
 
 @login_required

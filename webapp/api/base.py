@@ -63,7 +63,7 @@ class ErrorSerializer(serializers.Serializer[dict[str, Any]]):
         child=serializers.ListField(child=serializers.CharField()),
         required=False,
         help_text="By field, code `invalid`",
-    )  # type: ignore[assignment]  # declared fields are no attributes of the class
+    )  # type: ignore[assignment]  # declared fields are not attributes of the class
 
 
 def error_response(error: Exception, context: Mapping[str, Any]) -> Response | None:
@@ -195,7 +195,7 @@ class NothingHere(APIView):
         return error_response
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Whatever the method."""
+        """404 for every method."""
         del request, args, kwargs
         raise exceptions.NotFound
 

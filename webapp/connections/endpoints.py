@@ -26,15 +26,15 @@ E = TypeVar("E", bound=Endpoint)
 
 @dataclass(frozen=True)
 class Endpoints(Generic[E]):
-    """One for connections, one for destinations.
+    """Operations on connections, or on destinations.
 
     word: what one is called; valid: ConfigurationError for settings of a kind that make no sense.
-    run: tries the settings out, secrets included, and what its replicators read or write where one is given; never
+    run: tests the settings, secrets included, and what the replicators of the endpoint read, where one is given; never
     raises for what it tests.
-    apply: what uses the endpoint begins again with the new values.
-    guard: ConfigurationError where what uses the endpoint could not go on with these values; tries them out.  None:
-    they are stored as they are.
-    changed, works: told with the endpoint's word as the argument's name.
+    apply: restarts what uses the endpoint, with the new values.
+    guard: tests the values; ConfigurationError where what uses the endpoint could not continue with them.  None: they
+    are stored untested.
+    changed, works: signals whose argument for the endpoint is named `word`.
     """
 
     model: type[E]

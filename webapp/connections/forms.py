@@ -86,7 +86,7 @@ class SettingsForm(forms.Form):
 
     @property
     def further_errors(self) -> bool:
-        """True where one of the further fields is wrong, or not as it is by itself: they are shown then."""
+        """True where one of the further fields is invalid or differs from its default: they are shown then."""
         return any(
             field.errors or str(field.value() or "") != str(field.field.initial or "") for field in self.further_fields
         )
@@ -99,7 +99,7 @@ class SettingsForm(forms.Form):
 
 
 class EndpointForm(SettingsForm):
-    """With a name of its own; with `endpoint` the form changes it."""
+    """The form of an endpoint's name and settings; with `endpoint` it changes that one."""
 
     setting_prefix = PREFIX
     model: type[Endpoint]

@@ -19,7 +19,7 @@ from replicator.sources.registry import KINDS, SourceKind, source_kind
 from webapp.connections.models import Connection, Endpoint
 from webapp.connections.secrets import unseal
 
-# A page that waits longer is given up by who asked for it; its statement must not go on at the source.
+# A client does not wait longer for a page; its statement must not go on at the source.
 ATTENDED = {"statement_timeout": 30}
 
 

@@ -18,7 +18,7 @@ class FormFieldSerializer(serializers.Serializer[FormField]):
     """One setting of a kind of source."""
 
     name = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]  # declared fields are no attributes of the class
+    label = serializers.CharField()  # type: ignore[assignment]  # declared fields are not attributes of the class
     kind = serializers.CharField()
     required = serializers.BooleanField()  # type: ignore[assignment]  # as `label`
     default = serializers.CharField()
@@ -76,7 +76,7 @@ class EndpointSerializer(serializers.ModelSerializer[Any]):
 
     @extend_schema_field(serializers.DictField())
     def get_config(self, endpoint: Endpoint) -> dict[str, Any]:
-        """Settings that are no secret."""
+        """Settings without secrets."""
         return selectors.public_config(endpoint)
 
     def get_secrets_set(self, endpoint: Endpoint) -> bool:

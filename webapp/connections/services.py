@@ -83,4 +83,4 @@ def test_connection(
     return CONNECTIONS.test(kind=kind, config=config, endpoint=connection)
 
 
-test_connection.__test__ = False  # type: ignore[attr-defined]  # not a test, whatever pytest thinks of the name
+test_connection.__test__ = False  # type: ignore[attr-defined]  # not a test, though pytest takes the name for one

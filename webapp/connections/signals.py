@@ -1,4 +1,4 @@
-"""What happens to connections, told to what uses them."""
+"""Signals about connections, for the apps that use them."""
 
 from __future__ import annotations
 

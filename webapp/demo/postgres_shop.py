@@ -20,7 +20,7 @@ from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 # A demo has few clients; the defaults are for tests of many.
 MODEST = {"shared_buffers": "32MB", "max_connections": "60", "max_wal_senders": "10", "max_replication_slots": "10"}
-KEPT_MB = 2048  # a replicator that stands still for days does not fill the disk
+KEPT_MB = 2048  # retained log at most: a replicator that is stopped for days does not fill the disk
 PAGES = ("/", "/lamps", "/rugs", "/cart", "/checkout", "/about")
 
 

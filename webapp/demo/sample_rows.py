@@ -1,4 +1,4 @@
-"""What the shops are filled with, whatever their server."""
+"""Sample rows of the shops, the same for every server."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class ShopServer(Protocol):
 
 
 class Shop(ABC):
-    """One shop on an embedded server of its own.
+    """One shop on its own embedded server.
 
     A deed is one transaction; cursors are those of the server's driver.
     """

@@ -1,4 +1,4 @@
-"""Customers and clerks of a shop: its deeds one after the other, until told to stop."""
+"""Traffic of a shop's customers and clerks: its deeds one after the other, until stopped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Traffic(threading.Thread):
     """About seven transactions a second; a source that is away for a while is tried again."""
 
     def __init__(self, shop: Shop) -> None:
-        """The thread works on connections of its own."""
+        """The thread opens its own connections."""
         super().__init__(name=f"traffic of {shop.name}", daemon=True)
         self._shop = shop
         self._over = threading.Event()

@@ -23,7 +23,7 @@ def catalog_url() -> str:
 
 
 def built_in_lake(database_url: str = "") -> LakeCatalog:
-    """A JDBC catalog in a Postgres database of its own; its tables are in TIDEMARK_WAREHOUSE_URL."""
+    """Return the JDBC catalog in the Postgres database of `catalog_url`; its tables are in TIDEMARK_WAREHOUSE_URL."""
     url = database_url or catalog_url()
     database, warehouse = environment.database(url), settings.TIDEMARK_WAREHOUSE_URL
     java = {

@@ -72,7 +72,7 @@ DESTINATIONS = Endpoints(
 
 
 def built_in() -> Destination:
-    """The lakehouse of this installation: there from the beginning, and made again where somebody has deleted it."""
+    """Return the oldest destination of the default kind; where there is none, create the installation's lakehouse."""
     found = Destination.objects.filter(kind=registry.DEFAULT).order_by("id").first()
     return found or Destination.objects.get_or_create(name=BUILT_IN, defaults={"kind": registry.DEFAULT})[0]
 

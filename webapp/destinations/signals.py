@@ -1,4 +1,4 @@
-"""What happens to destinations, told to what uses them."""
+"""Signals about destinations, for the apps that use them."""
 
 from __future__ import annotations
 

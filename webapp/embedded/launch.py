@@ -1,7 +1,7 @@
-"""Run as a program between a parent and its child: what the child is to be before it begins.
+"""Prepare a child process, as a program between it and its parent, before its command runs.
 
-`preexec_fn` would run in a copy of the parent, with the locks that its other threads held at that moment: it stands
-still for good now and then.
+`preexec_fn` would run in a fork of the parent, with the locks that its other threads held at that moment: it deadlocks
+now and then.
 Usage: python -I -S launch.py PARENT FAREWELL USER COMMAND…; USER may be empty.
 """
 
@@ -16,7 +16,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def launch(parent: int, farewell: int, user: str, command: list[str]) -> None:
-    """Become `command`: as `user`, with the kernel told to send `farewell` when the parent's thread ends (Linux)."""
+    """Become `command`, as `user`; the kernel sends it `farewell` when the parent's thread ends (Linux)."""
     if user:
         import pwd
 

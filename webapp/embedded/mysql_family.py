@@ -99,7 +99,7 @@ class MySQLFamilyServer(ABC):
 
     @abstractmethod
     def _server(self, base: Path) -> list[str]:
-        """The server's program, and what only this product wants to be told at each start."""
+        """The server's program, and the options that only this product needs at each start."""
 
     @abstractmethod
     def _install(self, base: Path, data: Path) -> list[str]:
@@ -162,5 +162,5 @@ class MySQLFamilyServer(ABC):
 
 
 def as_root() -> list[str]:
-    """Servers refuse to run as root unless they are told to."""
+    """Return the option without which servers refuse to run as root."""
     return ["--user=root"] if os.geteuid() == 0 else []

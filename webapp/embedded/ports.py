@@ -31,8 +31,8 @@ def free_port() -> int:
 
 
 def _reserved(port: int) -> bool:
-    """False where another process has it; until this one ends."""
-    if sys.platform != "linux":  # there are no names of sockets without files
+    """Reserve the port until this process ends; False where another process has reserved it."""
+    if sys.platform != "linux":  # only Linux has abstract socket names
         return True
     guard = socket.socket(socket.AF_UNIX)
     try:

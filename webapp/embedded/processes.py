@@ -25,7 +25,7 @@ class ServerFailed(RuntimeError):
 
 
 def works(process: psutil.Process) -> bool:
-    """False for one that has ended, whoever is to notice it."""
+    """False for a process that has ended, even if it is not reaped yet."""
     try:
         return bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
@@ -65,8 +65,9 @@ class Child:
         return ""
 
     def stop(self, how: signal.Signals = signal.SIGTERM, seconds: float = STOP_SECONDS) -> None:
-        """Ask, wait, then kill: this process, the group that it leads, and what it had started (Postgres's have groups
-        of their own).  Nothing where it has been stopped: its process id may be another's by now.
+        """Terminate, wait, then kill: the process, its group, and its descendants (Postgres's have their own groups).
+
+        No effect on one that was stopped before: its process id may be another process's by now.
         """
         if self.process.returncode is not None:
             return
@@ -87,7 +88,7 @@ class Child:
             time.sleep(0.02)
 
     def _frozen_family(self) -> list[psutil.Process]:
-        """While it cannot start another one, which nobody would kill."""
+        """Suspend the process before its descendants are listed: it cannot start one that `stop` would miss."""
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(self.process.pid)
             process.suspend()
@@ -111,10 +112,9 @@ def start(
     cwd: Path | None = None,
     farewell: signal.Signals = signal.SIGTERM,
 ) -> Child:
-    """Start `command` in a session of its own, output into `log`; see `launch`.
+    """Start `command` in a new session, output into `log`; see `launch`.
 
-    On Linux it gets `farewell` when we die, more exactly when the thread that called this ends: call it from one
-    that stays.
+    On Linux it gets `farewell` when the thread that called this ends: call it from one that stays.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
@@ -132,7 +132,7 @@ def start(
 
 @contextlib.contextmanager
 def open_files() -> Iterator[None]:
-    """Programs that are unpacked inside can be run by every user, whatever is kept private besides."""
+    """Make programs that are unpacked inside executable for every user, though other new files are private."""
     before = os.umask(0o022)
     try:
         yield
@@ -165,7 +165,7 @@ class ProcessGroup:
         return [child for child in self.children if not child.alive]
 
     def stop(self) -> None:
-        """All are told to stop at once, last started first; who does not is killed after ten seconds."""
+        """Send SIGTERM to all at once, last started first; kill those that still run after ten seconds."""
         for child in reversed(self.children):
             if child.alive:
                 os.kill(child.process.pid, signal.SIGTERM)

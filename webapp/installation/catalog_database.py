@@ -27,7 +27,7 @@ NOT NULL, property_key VARCHAR(255), property_value VARCHAR(1000), PRIMARY KEY (
 MOVED = (
     "INSERT INTO iceberg_namespace_properties VALUES ('tidemark', 'moved', %s, now()::text) ON CONFLICT DO NOTHING"
     " RETURNING 1"
-)  # a row that no catalog reads: rows are moved once, whatever a restored database says later
+)  # a row that no catalog reads: rows are moved only once, even if the old database is restored later
 LOCK_SECONDS = 60
 
 

@@ -44,8 +44,8 @@ _PLACES = (
 
 
 def rekey() -> Rekeyed:
-    """Each secret by itself, compared and set: what is written meanwhile is not undone, and a second run goes on with
-    the rest.
+    """Encrypt each secret separately, with compare-and-set: concurrent writes stay, and a second run continues with the
+    rest.
     """
     done = Rekeyed()
     for place in _PLACES:

@@ -61,7 +61,7 @@ class LocalMachine:
         self._stack.close()
 
     def watch(self, stopped: Callable[[], bool]) -> None:
-        """Until `stopped()`; a process that ends by itself is started again."""
+        """Restart processes that exit unexpectedly, until `stopped()`."""
         while not stopped():
             for child in self._group.dead():
                 self._say(f"{child.name} exited unexpectedly and is restarted; its log is {child.log}")

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM for commands that run until they are told to stop."""
+"""Ctrl-C and SIGTERM for commands that run until stopped."""
 
 from __future__ import annotations
 

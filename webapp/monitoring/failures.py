@@ -108,7 +108,7 @@ class FailureTally:
 def counts(
     filters: FailureFilters, *, replicator: Replicator | None = None, now: datetime | None = None
 ) -> list[FailureTally]:
-    """Within the range, whatever else is filtered, the most frequent first: one query, at most MOST_COUNTS of them."""
+    """Return the time range's most frequent failures (other filters do not apply): one query, at most MAX_COUNTS."""
     names = ("replicator_id", "replicator__name", "table_id", "table__database", "table__name", "code")
     found = (
         _within(filters, replicator, now)

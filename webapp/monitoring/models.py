@@ -73,7 +73,7 @@ class LogLine(models.Model):
 
 
 class TimelineEvent(models.Model):
-    """What people see as the replicator's history: who did what, and what it did by itself."""
+    """One line of the replicator's history: a user's action, or an automatic one."""
 
     replicator = models.ForeignKey(Replicator, on_delete=models.CASCADE, related_name="timeline")
     table = models.CharField(max_length=255, blank=True)
@@ -136,9 +136,9 @@ class LagSpan(models.IntegerChoices):
 class LagRow(models.Model):
     """How late the events were that became readable in one minute, hour or day (`replicator.telemetry.lags`).
 
-    table is empty for all tables of the replicator together, those removed since included.  Every span is kept by
-    itself, so that none has to be made of another before it can be asked; how long each is kept,
-    `webapp.monitoring.slo.lag_histograms` says.
+    table is empty for all tables of the replicator together, those removed since included.  Minutes and hours are both
+    written as events arrive; days are made of hours that are old.  How long each is kept: see
+    `webapp.monitoring.slo.lag_histograms`.
     unmeasured: events that waited for the table's first load, when it had no objective.
     """
 
@@ -200,11 +200,10 @@ class MetricRow(models.Model):
 
 
 class GaugeRow(models.Model):
-    """What waited at its most in a minute, hour or day, as looked at every half minute
-    (`webapp.monitoring.slo.gauges`).
+    """The most that waited in a minute, hour or day, sampled every half minute (`webapp.monitoring.slo.gauges`).
 
-    table is empty for the whole replicator.  There is no row where nothing waited.  log_kept: bytes that the source
-    kept of its log at most, written where they have changed; None: as before.
+    table is empty for the whole replicator.  log_kept: the most bytes that the source kept of its log, written where
+    they have changed; None: as before.  There is no row where nothing waited and `log_kept` did not change.
     """
 
     replicator = models.ForeignKey(Replicator, on_delete=models.CASCADE, related_name="+", db_index=False)

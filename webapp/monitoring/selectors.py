@@ -69,6 +69,6 @@ def lag_minutes(
 
 
 def table_objectives(replicator: Replicator) -> list[TableObjective]:
-    """Of the tables that have objectives of their own, by name."""
+    """Return the objectives of tables that have their own, by table name."""
     found = TableObjective.objects.filter(table__replicator=replicator, percent__isnull=False)
     return list(found.select_related("table").order_by("table__database", "table__name"))

@@ -94,7 +94,7 @@ class LogPageSerializer(serializers.Serializer[dict[str, Any]]):
 
 
 class TimelineSerializer(serializers.Serializer[TimelineEvent]):
-    """Who did what, and what the replicator did by itself."""
+    """A user's action, or an automatic one of the replicator."""
 
     id = serializers.IntegerField()
     at = serializers.DateTimeField()
@@ -166,7 +166,7 @@ class ChartsSerializer(serializers.Serializer[dict[str, Any]]):
 
 
 class ObjectiveSerializer(serializers.Serializer[Objective | dict[str, Any]]):
-    """So many percent of the changes can be read in the target within so many seconds."""
+    """`percent` % of the changes can be read in the target within `seconds`."""
 
     percent = serializers.FloatField()
     seconds = serializers.FloatField()
@@ -219,7 +219,7 @@ class AttainedSerializer(serializers.Serializer[Attained]):
 
 
 class SloSerializer(FiguresSerializer):
-    """The replicator's, and those of tables with objectives of their own."""
+    """The replicator's figures, and those of tables with their own objectives."""
 
     tables = serializers.DictField(child=FiguresSerializer())
 

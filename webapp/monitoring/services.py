@@ -15,7 +15,7 @@ from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.replicators.options import check_seconds
 
 SUMMARY = 500
-# What nobody does but people: without a user by a command.
+# What only users do: without a user in the event, it was done by a command.
 BY_COMMAND = frozenset({
     "created", "deleted", "options", "tables_added", "table_removed", "mode_changed", "target_renamed",
     "stream_created", "stream_changed",

@@ -1,7 +1,7 @@
-"""Who waits for a replicator's journal is told of each entry: Postgres' NOTIFY, and one listener for a whole process.
+"""Notify those that wait for a replicator's journal of each entry: Postgres' NOTIFY, and one listener for a process.
 
-It only shortens waiting.  Where it does not get through (a connection that broke, a pooler between), waits end by
-themselves.
+It only shortens waits.  Where notifications are lost (a broken connection, a pooler between), waits end by their
+timeouts.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def subscribe_to_journal(replicator_id: int) -> Iterator[WakeEvent]:
 
 
 class _Listener:
-    """A thread with a connection of its own."""
+    """A thread with its own connection."""
 
     def __init__(self) -> None:
         self._end, self._ended = socket.socketpair()

@@ -16,7 +16,7 @@ from webapp.replicators.models import Replicator, ReplicatorTable, SchemaVersion
 from webapp.replicators.targets import kind_of
 
 VERSIONS = 200  # newest ones that a page goes through
-COLLAPSE_FROM = 4  # so many plain columns in a row are shown as one line
+COLLAPSE_FROM = 4  # this many plain columns in a row, or more, are shown as one line
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class TableNode:
 
 
 def overview(replicator: Replicator, tables: Sequence[ReplicatorTable]) -> list[TableNode]:
-    """Three queries, whatever the number of tables."""
+    """Return a node for each table, with three queries for any number of tables."""
     ids = [table.pk for table in tables]
     counted = {
         row["table_id"]: (row["n"], row["changed"])
@@ -198,7 +198,7 @@ def overview(replicator: Replicator, tables: Sequence[ReplicatorTable]) -> list[
 
 
 def newest_versions(tables: Sequence[int]) -> dict[int, SchemaVersion]:
-    """By table; one query, whatever their number."""
+    """Return the newest version of each table, with one query for any number of tables."""
     found = SchemaVersion.objects.filter(table__in=tables).order_by("table_id", "-version").distinct("table_id")
     return {one.table_id: one for one in found}
 

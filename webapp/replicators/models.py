@@ -156,7 +156,7 @@ class ReplicatorTable(models.Model):
     """One table of a replicator: state, marks, totals, last error.
 
     applied, loaded    copies of the target's own position (invariant 3), -1 for nothing
-    own_namespace, own_name   the target that somebody chose; empty: the one that the source's names give
+    own_namespace, own_name   the target name that a user chose; empty: the one that the source's names give
     target_part        `column=value` of a table that shares its target table with others (`TargetTable.part`)
     mode               of the generation wanted: another one makes another generation
                        (`webapp.replicators.services.modes`)
@@ -166,7 +166,7 @@ class ReplicatorTable(models.Model):
     live_from          log changes up to this sequence number are covered by the snapshot
     lag_ms             source commit → queryable, of the newest change of the last merge
     merges, merge_seconds   target commits with rows, and the time they took; only ever grow
-    dead_letters             rows that are dead letters and wait for somebody: the copy is not exact
+    dead_letters       dead-letter rows that are not replayed or discarded yet: the copy is not exact
     """
 
     replicator = models.ForeignKey(Replicator, on_delete=models.CASCADE, related_name="tables")

@@ -62,20 +62,20 @@ class ReplicatorOptions:
     ddl_policy                 operation → apply, ignore (only `IGNORABLE`) or stop
     zero_dates                 null, text or fail
     on_table_failure           continue (the others go on) or stop (the replicator stops)
-    on_log_lost                the source no longer has the log to go on from: stop, or start_anew (all tables are read
-                               again)
+    on_log_lost                the source no longer has the log to go on from: stop, or start_anew (all tables are
+                               resnapshotted)
     on_decode_error            a row of the log cannot be decoded: stop (its table), or dead_letter (the row is stored
                                as its bytes; the others go on)
-    mode                       of tables that have none of their own: mirror, soft_delete, history or changelog
+    mode                       of tables without their own: mirror, soft_delete, history or changelog
     retention_steps            which snapshots of the target's tables stay: `10m/1s 2h/1m 7d/1h` (empty: the
                                installation's)
-    deletion_grace_hours       files of target tables that no snapshot needs stay for so long (None: the installation's)
-    retention_warn_percent     warn when so much of the log that the source may keep for the replicator is kept
+    deletion_grace_hours       how long files of target tables stay that no snapshot needs (None: the installation's)
+    retention_warn_percent     warn when this share of the log that the source may keep for the replicator is kept
     snapshot_parallel          readers of one snapshot; merge_parallel: tables merged at a time
     snapshot_chunk_seconds     what a chunk may take; its rows follow from that.  snapshot_chunk_rows: and has at most
-    snapshot_delay_seconds     a reader waits for so long between two chunks
-    snapshot_most_running      no chunk is begun while the source does more than that at a time (0: whatever it does)
-    snapshot_most_lag_seconds  no chunk is begun while a replica of the source is that far behind (0: however far)
+    snapshot_delay_seconds     how long a reader waits between two chunks
+    snapshot_most_running      no chunk is begun while more statements than this run on the source (0: no limit)
+    snapshot_most_lag_seconds  no chunk is begun while a replica of the source is that far behind (0: no limit)
     signal_table               database.table of the source whose rows ask for snapshots (empty: none)
     """
 
@@ -242,7 +242,7 @@ def _fits(table: TableId) -> bool:
 
 def check_seconds(seconds: float) -> None:
     """ConfigurationError for an objective whose keeping could not be counted exactly; it names those beside it."""
-    if not 0 < seconds <= MAX_SLO_SECONDS:  # neither what is no number
+    if not 0 < seconds <= MAX_SLO_SECONDS:  # NaN is refused, too
         raise ConfigurationError("The SLO must be more than 0 and at most 24 hours.")
     if exact_seconds(seconds):
         return

@@ -1,4 +1,4 @@
-"""What this app does when apps below it tell of something.  What a process seldom needs is loaded when it is told."""
+"""Receivers of the signals of apps below this one.  Modules that a process seldom needs are imported on a signal."""
 
 from __future__ import annotations
 

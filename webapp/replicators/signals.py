@@ -1,4 +1,4 @@
-"""What happens to replicators, told to whoever keeps account of it: apps above this one (`webapp.monitoring`)."""
+"""Signals about replicators, for the apps above this one that record them (`webapp.monitoring`)."""
 
 from __future__ import annotations
 

@@ -38,8 +38,7 @@ class SnapshotRun(models.Model):
     fresh: the copy is made again (a load), and not brought up to date (a reload).
     scope: the whole table, a list of keys (`ChunkRow.keys`; rows_estimate counts them), or the rows that `condition` is
     true for.
-    paused: no chunk of it is read until somebody resumes it.  error: what ended it, where that was no wish of
-    anybody's.
+    paused: no chunk of it is read until a user resumes it.  error: what ended it, unless a user did.
     """
 
     table = models.ForeignKey("replicators.ReplicatorTable", on_delete=models.CASCADE, related_name="runs")

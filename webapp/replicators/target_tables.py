@@ -1,4 +1,4 @@
-"""The copy of a table as the target has it: read from the target itself, when somebody looks."""
+"""The copy of a table as the target has it, read from the target itself on request."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def sharing(table: ReplicatorTable) -> list[ReplicatorTable]:
 
 
 def past_of(table: ReplicatorTable) -> Readable | None:
-    """How far back it can be read, and how many bytes wait to be deleted.
+    """Return how far back the table can be read, and how many bytes wait to be deleted.
 
-    None where the target has no such table, or is no lake, or its catalog or its files cannot be read now.
+    None where the target has no such table, is not a lake, or its catalog or its files cannot be read now.
     """
     from replicator.targets.iceberg import reading  # noqa: PLC0415 - pyiceberg is loaded where it is needed
 

@@ -140,9 +140,10 @@ def check_target(target: Mapping[str, Any]) -> list[CheckResult]:
 
 
 def try_target(replicator: Replicator, changes: Mapping[str, Any]) -> None:
-    """For people, before `services.update_target`.  Takes a while.
+    """Test a user's changes, before `services.update_target`.  Takes a while.
 
-    ConfigurationError for what cannot be changed, makes no sense or does not work; TargetError where nobody answers.
+    ConfigurationError for what cannot be changed, makes no sense or does not work; TargetError for a target that does
+    not answer.
     """
     reach, own = parted(replicator, changes)
     destination = replicator.destination
@@ -158,7 +159,7 @@ def full_target(replicator: Replicator) -> dict[str, Any]:
 
 
 def public_target(replicator: Replicator) -> dict[str, Any]:
-    """Kind, and all settings that are no secret."""
+    """Return the kind, and all settings that are not secret."""
     return {"kind": replicator.destination.kind, **public_config(replicator.destination), **replicator.target}
 
 

@@ -55,7 +55,7 @@ class ArrowRenderer(BaseRenderer):
     def render(
         self, data: Any, accepted_media_type: str | None = None, renderer_context: Mapping[str, Any] | None = None
     ) -> bytes:
-        """Errors are JSON whatever was asked for (`StreamViewSet.finalize_response`)."""
+        """Encode errors as JSON, whichever format was requested (`StreamViewSet.finalize_response`)."""
         del accepted_media_type, renderer_context
         return data if isinstance(data, bytes) else json.dumps(data).encode()
 
@@ -212,7 +212,7 @@ class GroupViewSet(ApiViewSet):
 
     @extend_schema(request=serializers.HeartbeatSerializer)
     def heartbeat(self, request: Request, name: str, group: str) -> Response:
-        """More often than a third of the lease.  What is not in the answer is to be given up."""
+        """Renew the lease, more often than every third of it.  The member must release shards that the answer lacks."""
         body = self.read(serializers.HeartbeatSerializer, request)
         membership = groups.heartbeat(stream=self._get(name), group=group, member=body["member"], held=body["shards"])
         return Response(serializers.MembershipSerializer(membership).data)
@@ -260,6 +260,6 @@ def _seconds(query: Mapping[str, str]) -> float:
         wait = float(query.get("wait", "0"))
     except ValueError:
         wait = math.nan
-    if not wait >= 0:  # neither what is no number
+    if not wait >= 0:  # NaN is refused, too
         raise ConfigurationError("wait must be a number of seconds.")
     return min(wait, reading.MAX_WAIT)

@@ -132,9 +132,9 @@ def _first_change(table: ReplicatorTable, since: int) -> int | None:
 
 
 def _segments(look: _Look) -> list[SegmentRow]:
-    """In order; where there are many more, `upto` is before the first that is left out.
+    """Return segments in order; where there are many more, `upto` is before the first that is left out.
 
-    Chunks with a place of their own come with it.
+    Chunks of keyless loads, which have their own place, are added.
     """
     there = SegmentRow.objects.filter(table__in=look.since, last_sequence__gte=look.start)
     placed, loads = Q(pk__in=[]), [(table, load) for table, found in look.loads.items() for load in found]

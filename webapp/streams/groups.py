@@ -1,8 +1,8 @@
 """Groups of clients: who has which shard, and how far each shard is read.
 
-A shard has one owner at a time.  When another member is to get it, its owner is told by the next heartbeat's answer,
-and keeps it until a later heartbeat no longer names it (or its lease runs out): so no two members ever work on one
-shard, and its order holds.
+A shard has one owner at a time.  When another member is to get it, the answer to the owner's next heartbeat no longer
+lists it.  The owner keeps it until a later heartbeat no longer names it (or its lease runs out): so no two members ever
+work on one shard, and its order holds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_MEMBERS = 100
 
 @dataclass(frozen=True)
 class Membership:
-    """What a member is told: the shards that are its own now."""
+    """The answer to a member: its shards now."""
 
     member: str
     lease_seconds: float

@@ -37,7 +37,7 @@ def replicators() -> QuerySet[Replicator]:
 
 
 def group_lags(found: list[Stream]) -> dict[int, list[GroupLag]]:
-    """By stream; a few queries, whatever there is."""
+    """Return the lags of groups by stream, with a few queries for any number of streams."""
     now = clock()
     groups = StreamGroup.objects.filter(stream__in=found).select_related("stream__replicator").order_by("name")
     slowest = StreamCheckpoint.objects.filter(group=OuterRef("pk")).order_by("sequence").values("sequence")[:1]

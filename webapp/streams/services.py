@@ -128,7 +128,7 @@ def _check(name: str, shards: int, hours: float, *, new: bool = True) -> None:
         raise ConfigurationError(f"A stream named {name} already exists.", remedy="Choose another name.")
     if not 1 <= shards <= MAX_SHARDS:
         raise ConfigurationError(f"A stream has 1 to {MAX_SHARDS} shards.")
-    if not 1 <= hours <= MAX_HOURS:  # neither what is no number
+    if not 1 <= hours <= MAX_HOURS:  # NaN is refused, too
         raise ConfigurationError(f"A stream keeps changes for 1 to {MAX_HOURS} hours.")
 
 

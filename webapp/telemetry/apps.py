@@ -9,7 +9,7 @@ class TelemetryConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Failures are counted, and lineage is told by processes that work without Celery, too."""
+        """Connect receivers here: processes without Celery count failures and deliver lineage, too."""
         from webapp.telemetry import receivers  # noqa: PLC0415 - its models are not there before
         from webapp.worker import signals  # noqa: PLC0415
 

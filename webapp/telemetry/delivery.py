@@ -28,7 +28,7 @@ ROUND_SECONDS = 20.0
 CLAIM_SECONDS = 60.0
 ANSWER_SECONDS = 10.0
 PAGE = 100
-REMEMBERED = timedelta(hours=1)  # longer than gathering looks back, so that none is told twice
+REMEMBERED = timedelta(hours=1)  # longer than rounds overlap; only the START of a longer snapshot is queued again
 OLD_FILES = 3
 REFUSED = frozenset({400, 413, 415, 422})  # this event will never be taken; anything else may pass
 
@@ -45,7 +45,7 @@ Sender = Callable[[str], None]
 
 
 def configured() -> bool:
-    """Is there somebody to tell?"""
+    """Return whether a URL or a file for OpenLineage events is configured."""
     return bool(settings.TIDEMARK_OPENLINEAGE_URL or settings.TIDEMARK_OPENLINEAGE_FILE)
 
 

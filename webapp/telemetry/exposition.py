@@ -52,7 +52,7 @@ class Scrape(Collector):
     """One scrape's look at the metadata database, in one transaction with a time limit."""
 
     def collect(self) -> Iterator[Metric]:
-        """About a dozen queries, whatever there is."""
+        """Yield all metrics, with about a dozen queries for any number of replicators and tables."""
         began = time.monotonic()
         with transaction.atomic():
             with connection.cursor() as cursor:

@@ -1,8 +1,8 @@
 """What snapshots and merges did, as OpenLineage events in the queue.
 
-Read from the journal afterwards: no loop waits for it.
+Read from their rows and counters afterwards: no loop waits for it.
 
-Runs have the same id whoever tells of them, and every event a key, so telling twice is telling once.
+Run ids and event keys follow from what happened, so an event that is gathered twice is queued once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from webapp.telemetry.models import LineageEvent, LineageState
 OVERLAP = timedelta(minutes=2)  # a row may be committed this much later than its own time
 SETTLED = timedelta(seconds=90)  # then a minute's figures are whole
 WINDOWS = 12  # of merges, in one round
-OLDEST = timedelta(hours=6)  # after a longer pause what lies before is not told any more
+OLDEST = timedelta(hours=6)  # after a longer pause, what happened before is not reported
 MESSAGE = 2000
 RUNS = 500
 
@@ -135,7 +135,7 @@ def _words(message: str) -> str:
 
 
 def _enqueue(happened: Sequence[LineageFact]) -> int:
-    """New ones only; four queries and one insert, whatever their number."""
+    """Queue new events only; four queries and one insert, for any number of events."""
     known = set(LineageEvent.objects.filter(key__in=[one.key for one in happened]).values_list("key", flat=True))
     fresh = [one for one in happened if one.key not in known]
     copies = copies_of({one.table for one in fresh})

@@ -14,7 +14,7 @@ from django.db import DatabaseError, InterfaceError, connection
 LOGGER = logging.getLogger("tidemark.worker")
 BEAT_SECONDS = 20.0  # a pool that forks logs in for each
 NAME, ROLE = 150, 20
-# The disk is not waited for: a sign of life that is lost with the database's last moment is missed by nobody.
+# The commit does not wait for the disk: a heartbeat that is lost when the database crashes does not matter.
 BEAT = """
 WITH quick AS (SELECT set_config('synchronous_commit', 'off', true))
 INSERT INTO worker_workerheartbeat (name, role, seen_at) SELECT %s, %s, clock_timestamp() FROM quick
@@ -42,7 +42,7 @@ def begin(sender: Any = None, **_: object) -> None:
 
 @worker_shutting_down.connect
 def end(**_: object) -> None:
-    """What it does not say any more, nobody takes for said."""
+    """Stop the heartbeats of a worker that shuts down."""
     _over.set()
 
 

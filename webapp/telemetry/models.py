@@ -28,9 +28,9 @@ class FailureCount(models.Model):
 
 
 class LineageEvent(models.Model):
-    """An OpenLineage event on its way.  `key` names the run and what happened to it, so that none is told twice.
+    """An OpenLineage event to deliver.  `key` names the run and what happened to it, so that each event is queued once.
 
-    A delivered one keeps its row without the body for as long as it could be gathered again.
+    A delivered one keeps its row, without the body, for `delivery.REMEMBERED`.
     """
 
     key = models.CharField(max_length=80, unique=True)

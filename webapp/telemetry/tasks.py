@@ -15,7 +15,7 @@ __all__ = ["heartbeats", "tell_lineage"]
 
 @shared_task(name="tidemark.tell_lineage")
 def tell_lineage() -> None:
-    """Every fifteen seconds, by beat, where somebody wants to know."""
+    """Gather and deliver lineage every fifteen seconds, by beat, where a receiver is configured."""
     try:
         delivery.tell()
     except TidemarkError as error:

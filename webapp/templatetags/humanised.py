@@ -33,7 +33,7 @@ ACTION_ICONS = {
     "start": "play", "start-anew": "play", "resume": "play", "resume-snapshot": "play", "resume-snapshots": "play",
     "pause-snapshot": "pause", "pause-snapshots": "pause", "skip": "pause", "stop-snapshot": "stop",
     "resnapshot": "download", "cancel": "close", "remove": "trash",
-}  # others have icons of their own names  # fmt: skip
+}  # other actions have icons of the same name  # fmt: skip
 register = template.Library()
 for function in (short, rate, size, duration, minutes, slug):
     register.filter(function)
@@ -48,7 +48,7 @@ def icon(name: str, extra: str = "") -> SafeString:
 
 @register.simple_tag
 def action_icon(action: str) -> SafeString:
-    """The icon of what a replicator or table can be told to do."""
+    """Return the icon of an action on a replicator or table."""
     return icon(ACTION_ICONS.get(action, action))
 
 

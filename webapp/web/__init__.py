@@ -1,1 +1,1 @@
-"""Requests and answers, whatever they are about."""
+"""Requests and responses, independent of any one page."""

@@ -1,4 +1,4 @@
-"""Two people, or two tabs, on one form: who saves second is told, and undoes nothing without knowing.
+"""Conflicts of two users, or two tabs, on one form: the second to save is warned before other changes are overwritten.
 
 A form carries a digest of what it was filled from.
 """

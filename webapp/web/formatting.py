@@ -77,5 +77,5 @@ def exact(moment: datetime) -> str:
 
 
 def slug(value: object) -> str:
-    """An id for the page, the same for the same text, whatever characters it has."""
+    """Return an HTML id for a text of any characters, the same for the same text."""
     return hashlib.sha256(str(value).encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""Response headers that Django does not set by itself, and the answer while the metadata database gives none."""
+"""Middleware: response headers beyond Django's, client addresses, time zones, and 503 without the metadata database."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNANSWERED = (OperationalError, InterfaceError)
 MAX_ZONE = 64
 NOT_THERE = {"42P01", "42703"}  # a table or a column
 
-# Swagger UI sets styles from its script, so its page gets a policy of its own; scripts stay vendored there too.
+# Swagger UI sets styles from its script, so its page gets a separate policy; scripts stay vendored there too.
 DOCS_PREFIX = "/api/docs"
 DOCS_POLICY = settings.CONTENT_SECURITY_POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'").replace(
     "script-src 'self'", "script-src 'self' 'unsafe-inline'"
@@ -65,9 +65,7 @@ class NoNul:
 
 
 class Zone:
-    """Times of pages are in the browser's zone, which it names in a cookie; UTC where it does not, or by a name that
-    nobody knows.
-    """
+    """Show times of pages in the time zone that the browser names in a cookie; UTC without a known one."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         """Django's middleware protocol."""
@@ -87,7 +85,7 @@ class Zone:
 
 
 class DatabaseAway:
-    """503 where the metadata database does not answer: it is no fault of the request, which may be sent again."""
+    """503 where the metadata database does not respond or has another schema version: the client may try again."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         """Django's middleware protocol."""

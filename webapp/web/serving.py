@@ -1,5 +1,4 @@
-"""The web server's process: no thread waits for the metadata database without end, and probes have threads of their
-own.
+"""The web server's process: no thread waits for the metadata database without end, and probes have separate threads.
 
 gunicorn's `--worker-class webapp.web.serving.WebWorker`.
 """
@@ -37,9 +36,9 @@ def at_most(seconds: float) -> Iterator[None]:
 
 
 def wait(connection: Any) -> None:
-    """psycopg2's wait callback.
+    """psycopg2's wait callback, with a timeout.
 
-    A server that stands still sends no error, and its own time limits stand still with it.
+    A frozen server sends no error, and its own time limits do not expire.
     """
     now = time.monotonic()
     usual = AGAIN_SECONDS if now < getattr(_own, "in_vain", 0.0) + AGAIN_SECONDS else WEB_SECONDS
@@ -55,7 +54,7 @@ def wait(connection: Any) -> None:
 
 
 class WebWorker(ThreadWorker):
-    """A request for a probe is told by its first bytes, before a thread is given to it."""
+    """Recognises a probe's request by its first bytes, before it gets a thread."""
 
     def init_process(self) -> None:
         """In the worker's own process."""

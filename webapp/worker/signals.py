@@ -1,4 +1,4 @@
-"""What happens to work, told to apps above this one (`webapp.telemetry`)."""
+"""Signals about work, for the apps above this one (`webapp.telemetry`)."""
 
 from __future__ import annotations
 

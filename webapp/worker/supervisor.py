@@ -47,7 +47,7 @@ DELETE_TASK = "tidemark.delete_replicator"
 
 @dataclass(frozen=True)
 class WorkOverview:
-    """What a round goes by, asked once for all replicators: the same few queries whatever their number.
+    """What a round is based on, read once for all replicators with a fixed number of queries.
 
     live, lost: names of live leases, and of those that ran out; waiting: (replicator, stage) whose retry time is ahead;
     loading: replicators with an open snapshot run;
@@ -61,7 +61,7 @@ class WorkOverview:
     pending: set[int]
 
     def held(self, replicator_id: int) -> set[Stage]:
-        """Stages that somebody works on."""
+        """Stages whose lease is live."""
         return {stage for stage in STAGES if lease_name(stage, replicator_id) in self.live}
 
     def has_work(self, stage: Stage, replicator_id: int) -> bool:

@@ -33,7 +33,7 @@ from webapp.worker.upkeep.source_log_retention import watch
 
 LOGGER = logging.getLogger("tidemark.worker")
 DELIVERY = "deliver_alerts"
-# Made before the pool forks, so that its children see it too: slices end at once when the worker is told to stop.
+# Made before the pool forks, so that its children see it too: slices end at once when the worker stops.
 STOPPING = multiprocessing.Event()
 
 
@@ -66,9 +66,7 @@ def send(task: str, replicator_id: int) -> None:
 
 
 def _put(task: str, **options: Any) -> None:
-    """Raises BrokerUnreachable, whatever kombu says: a channel that breaks while it is used ends as an AttributeError
-    there.
-    """
+    """Send a task; BrokerUnreachable for any error: on a channel that breaks in use, kombu raises AttributeError."""
     try:
         app.send_task(task, expires=DISPATCH_SECONDS, **options)
     except BrokerUnreachable:
@@ -142,9 +140,9 @@ def watch_logs() -> None:
 
 @shared_task(name="tidemark.evaluate_alerts")
 def evaluate_alerts() -> None:
-    """Every thirty seconds, by beat.
+    """Measure the backlog and evaluate alerts every thirty seconds, by beat.
 
-    Sending is a task of its own: a channel that hangs keeps nobody from being watched.
+    Messages are sent by another task, so that a channel that hangs does not delay this one.
     """
     with _round("Measuring the backlog"):
         look(clock())

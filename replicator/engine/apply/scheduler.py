@@ -1,8 +1,8 @@
-"""The apply loop: what capture journaled becomes visible in the target.
+"""The apply loop: makes visible in the target what capture journaled.
 
-Per table, in sequence order, starting from what the target itself says it holds (invariant 3).  Tables take turns: a
-turn covers what was journaled for its table when it began, and begins as soon as there is room for it, whatever the
-others' turns still do.
+Each table is applied in sequence order from the position that the target itself holds (invariant 3).  Tables take
+turns: a turn covers what was journaled for its table when it began, and begins as soon as there is room for it,
+regardless of the other tables' turns.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ def run_apply(  # noqa: PLR0913 - the wiring of one loop, all by name
     released: Callable[[], None] = lambda: None,
     resting: dict[TableId, float] | None = None,
 ) -> int:
-    """Until no table has anything to do, or `keep()` is False; returns the number of target commits.
+    """Apply until no table has anything to do or `keep()` is False; return the number of target commits.
 
-    What is under way then is waited for, however long it takes, and the other tables have turns beside it; it is
-    interrupted only once `hurried()` (without it: at once). A table's trouble is told to the store and does not stop
-    the others.  FenceLost and SparkUnavailable are raised. A conflict is trouble only if it lasts: most are the last
-    commit of a worker that lost its lease, or a name that another table has still.
+    Turns under way by then are finished, however long they take, and other tables have turns beside them.  They are
+    interrupted only once `hurried()` (without it: at once).  A table's failure is reported to the store and does not
+    stop the others.  FenceLost and SparkUnavailable are raised.  A conflict is a failure only if it lasts: most come
+    from the last commit of a worker that lost its lease, or from a name that another table still has.
     wake: set when something was journaled.  `turned` is called after each turn, `released` by each thread when it is
     done with the store (connections are often a thread's own).
     resting: until when (monotonic) tables have no turn; kept from call to call for `Capabilities.commit_seconds`.
@@ -120,7 +120,7 @@ def _release(pool: ThreadPoolExecutor, threads: int, released: Callable[[], None
 
 @dataclass(frozen=True)
 class ApplyTask:
-    """What came of it; `conflict`: another was in its way, and nobody was told; `whole`: it did not break off."""
+    """The outcome of a turn; `conflict`: it met a conflict that was not reported; `whole`: it did not break off."""
 
     commits: int
     conflict: bool = False
@@ -228,7 +228,7 @@ class _TableScheduler:
 
 
 def _attempt(one: TableApplier, patient: bool, going: Callable[[], bool], pressed: Callable[[], bool]) -> ApplyTask:  # noqa: FBT001
-    """patient: a conflict is no failure yet.  Neither is what comes of an interruption."""
+    """Run one turn.  patient: a conflict is not a failure yet.  No error after an interruption is a failure."""
     try:
         one.run()
     except (FenceLost, SparkUnavailable):

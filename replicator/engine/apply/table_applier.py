@@ -48,7 +48,7 @@ class TableApplier:
         self._names = TargetNames(session)
         self._target = TargetPosition(session, self._names)
         self._unfolded = session.target.capabilities.unfolded
-        self._emptied = False  # told for the reload under way
+        self._emptied = False  # True: the target was emptied for the reload under way
         self._newest: datetime | None = None  # of the log's changes that this pass has merged: its commit
 
     @property
@@ -66,7 +66,7 @@ class TableApplier:
         return self._session.table
 
     def run(self) -> int:
-        """Returns the number of target commits.  Raises whatever stops the table."""
+        """Apply one pass; return the number of target commits.  Raises any error that stops the table."""
         try:
             return self._run() if self._session.keep() else 0
         except LeaseLostDuringApply:
@@ -189,10 +189,10 @@ class TableApplier:
         return position, False
 
     def _reloading(self, todo: Sequence[Segment | TableEvent], position: Position) -> Sequence[Segment | TableEvent]:
-        """What comes next, up to where a reload begins; a target without rows of its own is emptied there: all are read
-        again.
+        """Return what to apply next, up to where a reload begins.
 
-        It knows whether that was told before.
+        There, an `unfolded` target, which keeps no rows, is emptied: all rows are read again.  It ignores a
+        repeated request.
         """
         begin = self._table.reload_from
         if not self._unfolded or self._table.state is not TableState.RELOADING or begin < 0:

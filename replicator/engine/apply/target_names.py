@@ -54,7 +54,7 @@ class TargetNames:
         return None
 
     def take_chosen(self, position: Position) -> None:
-        """Somebody has chosen another name for it."""
+        """Rename the target's table to the name that a user has chosen."""
         session, wanted = self._session, self.wanted
         if not session.table.own or wanted == session.name or position.load != session.table.load:
             return
@@ -71,10 +71,10 @@ class TargetNames:
         return self._renamed(_renames(todo)[-1]) == self._session.name
 
     def resolve(self, event: TableEvent, later: Sequence[Segment | TableEvent]) -> TargetTable:
-        """The name that a rename gives; another for the meantime where that one is taken and the table leaves it again.
+        """Return the name that a rename gives, or a temporary one where that is taken and the table leaves it later.
 
-        Whoever has it may have been made there at once (`skip_renames`), and never goes: it would be waited for in
-        vain.
+        The table that has the name may have been created under it directly (`skip_renames`) and never leave it, so
+        waiting for that would be in vain.
         """
         session, new = self._session, self._renamed(event)
         position = session.position_of(new)

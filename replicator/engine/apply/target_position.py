@@ -118,9 +118,7 @@ class TargetPosition:
         return TargetTableGone(f"{message}, including older rows.", table=str(table.table))
 
     def _take_back(self) -> None:
-        """A table made after the lease may have run out is nobody's where the journal wants another generation by now,
-        or none.
-        """
+        """Drop a table made after the lease may have expired, where the journal wants another load of it, or none."""
         session = self._session
         if session.keep() or not session.store.superseded(session.table.table):
             return

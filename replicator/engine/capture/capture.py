@@ -66,7 +66,7 @@ SMALL_BYTES = (
 )  # a commit of no more is waited for a little: at the log's head there is nothing to read on
 SMALL_SECONDS = 0.25
 MANY_ROWS, MANY_SECONDS = 5_000, 1.0  # of a commit, and how long after the last one it is due
-MAX_DEAD_LETTERS = 1000  # rows of one table that wait for somebody; one that has more is better read again
+MAX_DEAD_LETTERS = 1000  # dead-letter rows of one table; with more, the table fails and has to be resnapshotted
 
 
 @dataclass(frozen=True)
@@ -100,11 +100,11 @@ def run_capture(  # noqa: PLR0913 - the wiring of one loop, all by name
     report: Reporter,
     hurried: Callable[[], bool] | None = None,
 ) -> None:
-    """Capture until `keep()` is False and the transaction that is read has ended; every return is at a checkpoint.
+    """Capture until `keep()` is False and the present transaction has ended; every return is at a checkpoint.
 
-    Once `hurried()` (without it: at once) a transaction that does not end is given up: whoever goes on reads it from
-    its beginning. Reads the plan again whenever its version changes.  Raises TidemarkError; FenceLost when the lease
-    went elsewhere.
+    Once `hurried()` (without it: at once), a transaction that does not end is abandoned: the next worker reads it from
+    its beginning.  The plan is re-read whenever its version changes.  Raises TidemarkError; FenceLost when another
+    worker has the lease.
     """
     late: dict[TableId, Offset] = {}
     while keep():
@@ -300,7 +300,7 @@ class _Capture:
         self._waiting = True
 
     def _add_dead_letters(self, message: UndecodableRows) -> None:
-        """They get numbers as any rows; which keys they have, nobody knows."""
+        """Number the rows as any others and keep them as dead-letter rows; their keys are treated as unknown."""
         table, rows = message.table, message.rows
         if self._tracking.ignored(table):
             self.entry.reached(rows[-1].ordinal + self.entry.shift)
@@ -363,7 +363,7 @@ class _Capture:
         self._try_finish_commit(SMALL_SECONDS if small else 0)
 
     def _try_finish_commit(self, seconds: float) -> None:
-        """The journal gets the commit under way if its files are durable, or are so in so many seconds."""
+        """Journal the commit under way if its files are durable, or become so within `seconds`."""
         self.writer.check()
         if self._in_flight is None or not self._in_flight.sealed.durable(seconds):
             return
@@ -389,7 +389,7 @@ class _Capture:
             self._finish_commit()
 
     def _check_disk_timeout(self) -> None:
-        """While the disk is waited for.  Raises _GaveUp (invariant 10)."""
+        """Raise _StorageTimeoutError where the disk does not answer after a stop was requested (invariant 10)."""
         if self._stopping() and self._out_of_patience(PATIENCE_SECONDS + DISK_SECONDS):
             raise _StorageTimeoutError
 
@@ -403,10 +403,9 @@ class _Capture:
         return self._stop_asked_at is not None
 
     def _out_of_patience(self, seconds: float) -> bool:
-        """A transaction that does not end, a disk that does not answer: what was read is given up (invariant 10).
+        """Say whether to abandon what was read: a transaction does not end, or a disk does not answer (invariant 10).
 
-        Not for a slice's end, which would come again, sooner than the end of a transaction that takes longer than a
-        slice.
+        Not at the end of a slice: a transaction that takes longer than a slice would be abandoned in each.
         """
         late = self._stop_asked_at is not None and time.monotonic() - self._stop_asked_at > seconds
         return late and (self._outdated or self._hurried())

@@ -44,19 +44,18 @@ def begin(
     prepared: Callable[[SourceLog, CapturePlan], SourceState],
     late: dict[TableId, Offset],
 ) -> CapturePlan:
-    """Make the first checkpoint, refuse another server's log, and tell the journal which tables are followed from here.
+    """Make the first checkpoint, refuse another server's log, and journal which tables are followed from here.
 
-    Tables without a schema version get the one that the catalog shows now: a statement in the log about a table that
-    the reader does not know would mean nothing to it.  So do those that are followed again: what changed meanwhile was
-    accepted with their being read again, and is not for the policy to stop at.  A table found in a whole database that
-    the catalog does not show any more is
-    gone: the log's DROP or RENAME of it would mean nothing either.
+    Tables without a schema version get the one that the catalog shows now: the log's reader could not interpret a
+    statement about a table that it does not know.  So do tables that are followed again: their changes in the meantime
+    were accepted with their resnapshot, and the DDL policy does not stop at them.  A table found in a whole database
+    that the catalog no longer shows is gone: the reader could not interpret its DROP or RENAME either.
 
-    A failed table that is gone, or is another one by now, recovers by itself: it goes, or is taken as a new one.  So
-    does one that was refused at once, and is not any more.
+    A failed table that is gone, or was replaced by another one, recovers automatically: it is dropped, or added as a
+    new table.  So does a table that was refused at once and no longer is.
 
-    `late` gets the tables that are to be followed only from an offset that is yet to be read, and loses those of which
-    it was.
+    `late` gets the tables that are followed only from an offset that is not read yet, and loses those whose offset has
+    been reached.
     """
     source.tables = plan.tables
     log = source.log(replicator)
@@ -108,11 +107,11 @@ def _ended(
     *,
     anew: bool,
 ) -> set[TableId]:
-    """Tables that failed, or did and are followed again, and are no tables of the source any more: nobody reads the
-    place of the log that would tell.
+    """Return the tables that failed, even if followed again, and no longer exist in the source.
 
-    Where the source tells its tables by an identity, or all tables start `anew` and it shows some, what it does not
-    show is gone.  Others show nothing of what they do not let us see: they are asked for rows.
+    Capture does not read the part of the log that has their DROP.  Where the source has identities of tables, or all
+    tables start `anew` and the catalog shows some, a table that the catalog does not show is gone.  Other sources also
+    hide tables without privileges: there, an attempt to read rows of the table decides.
     """
     if plan.ddl_policy.get("drop_table") is DdlAction.STOP:
         return set()
@@ -142,9 +141,9 @@ def _made_again(plan: CapturePlan, present: Mapping[TableId, TableSchema | Table
 
 
 def update_deferred(late: dict[TableId, Offset], plan: CapturePlan, read: Offset, log: SourceState) -> None:
-    """Which tables wait: what lies between `read` and the log's end may have been written while nobody asked for them.
+    """Update which tables wait: the log between `read` and its end may lack their changes, as they were not selected.
 
-    One that was taken out and in again would show rows there whose deletion it does not show.
+    A table that was removed and added again would show rows there without their deletion.
     """
     fresh = {one.table for one in plan.tracked if not one.followed}
     for table in late.keys() - fresh:

@@ -60,7 +60,7 @@ class ChunkAdmitter:
         self._entry, self._writer, self._windows, self._report = entry, writer, windows, report
 
     def handle(self, watermark: Watermark) -> None:
-        """A token that is not a chunk's mark is passed over, and told unless it is a heartbeat."""
+        """Handle a watermark.  A token that is not a chunk's mark is ignored; unless a heartbeat, with a warning."""
         if watermark.token == HEARTBEAT:
             return
         mark = parse_mark(watermark.token)
@@ -95,7 +95,7 @@ class ChunkAdmitter:
         mark.
         """
         window = self._windows.peek(mark)
-        if window is not None and window.opened:  # a mark means something once: whoever repeats it, means no good
+        if window is not None and window.opened:  # a mark counts once: its reader does not repeat it
             return
         if window is None and self._chunks.table_of(mark.chunk, mark.attempt) is None:
             return
@@ -132,18 +132,18 @@ class ChunkAdmitter:
         self._admit(mark, raw, None if raw.chunk.keyless else window, shows, version)
 
     def _misplaced(self, raw: RawChunk) -> str:
-        """Why the rows are no part of their table's present load; empty where they are."""
+        """Return why the rows are not part of their table's present load; empty where they are."""
         table = raw.chunk.table
         if self._entry.present(table) != raw.schema.table or self._entry.moved(table):
             return "the table was renamed or dropped before"
         if self._entry.superseded(raw.schema.table):
             return "the current entry starts another load of its table"
-        if not self._storage.exists(raw.path):  # whoever removed it: the rows are still in the source
+        if not self._storage.exists(raw.path):  # the rows are still in the source
             return "its staged file no longer exists"
         return ""
 
     def _unseen(self, mark: Mark, raw: RawChunk, window: Window | None, shows: Shows | None) -> str:
-        """Why it cannot be told which of the rows the log has overtaken; empty where it can (invariant 5)."""
+        """Return why it is unknown which of the rows the log has overtaken; empty where it is known (invariant 5)."""
         if window is None and (shows is not None or not raw.chunk.keyless):
             return "its watermark window is incomplete"
         if raw.chunk.keyless:
@@ -158,9 +158,10 @@ class ChunkAdmitter:
         return "an earlier transaction of the log was not visible to it" if late else ""
 
     def _untold(self, raw: RawChunk) -> str:
-        """Why rows under a schema that the log has not told of must wait for it; empty where they need not.
+        """Return why rows under a schema that the log has not shown must wait for it; empty where they need not.
 
-        Its reader has to know the schema, too: of a table without rows, the next ALTER would be of what it knew before.
+        The log's reader has to know the schema, too: it would compare the next ALTER of a table without rows with the
+        older one.
         """
         known = self._tracking.schema(raw.schema.table)
         if known is None:
@@ -256,7 +257,7 @@ class ChunkAdmitter:
         )
 
     def _rewritten(self, file: pq.ParquetFile, schema: TableSchema, version: int, stale: list[int]) -> Segment | None:
-        """A file of its own for the rows that are left: those that are not are too many to be named in the journal."""
+        """Write the remaining rows to a new file: too many rows are left out to list them in the journal."""
         at = 0
         for rows in file.iter_batches(batch_size=BATCH_ROWS):
             mask = np.ones(rows.num_rows, np.bool_)
@@ -349,8 +350,9 @@ def _as_reads(rows: pa.RecordBatch, schema: TableSchema, first: int) -> pa.Recor
 
 
 def _as_deletes(keys: Sequence[Key], schema: TableSchema, first: int) -> pa.RecordBatch:
-    """Changes numbered from `first`, as the log has them; when they were committed nobody knows, so it is now, when
-    that was found out.
+    """Return DELETE changes numbered from `first`, as in the log.
+
+    Their commit times are unknown, so they have the present time, at which the deletions were found.
     """
     count = len(keys)
     arrow = schema.change_arrow

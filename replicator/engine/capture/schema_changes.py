@@ -38,7 +38,7 @@ class SchemaChanges:
         self._entry, self._writer, self._windows, self._report = entry, writer, windows, report
 
     def handle(self, change: SchemaChange) -> None:
-        """One DDL statement; it takes one sequence number whatever is decided."""
+        """Handle one DDL statement; it takes one sequence number regardless of the decision."""
         sequence = change.ordinal + self._entry.shift
         self._entry.reached(sequence)
         if change.moved is not None:
@@ -191,10 +191,10 @@ class SchemaChanges:
         )
 
     def reread(self, child: TableId, parent: TableId) -> None:
-        """Rows of `child` may have changed with rows of `parent`, which the log does not show.
+        """Resnapshot `child`: its rows may have changed with rows of `parent`, which the log does not show.
 
-        The load that mends it begins behind the last such place: what the log tells of a row before is no proof that it
-        lives.
+        The load begins behind the last such place: earlier changes of a row in the log do not prove that the row still
+        exists.
         """
         if not self._tracking.follows(child):
             return
@@ -221,7 +221,7 @@ class SchemaChanges:
 
 
 def ask_for_reload(entry: JournalEntryBuilder, report: Reporter, request: ReloadRequest) -> None:
-    """Journaled with what led to it, and told."""
+    """Journal the request with its cause, and log a warning."""
     entry.reloads.append(request)
     report.log(Level.WARNING, f"Resnapshot of {request.table}: {request.reason}.", table=request.table)
     reach("capture.reload.decided")

@@ -14,7 +14,7 @@ from replicator.state.journal import CapturePlan
 
 
 class Signals:
-    """Of one capture.  Whatever is wrong with the signalling table is a warning, and never stops anything."""
+    """Collects the signals of one capture.  Any trouble with the signalling table is a warning and stops nothing."""
 
     def __init__(self, plan: CapturePlan, catalog: Catalog, entry: JournalEntryBuilder, report: Reporter) -> None:
         """`entry` is the capture's."""

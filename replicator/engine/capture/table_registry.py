@@ -100,6 +100,6 @@ class TableRegistry:
         self._dead_letters[new] = self._dead_letters.pop(old, 0)
 
     def count_dead_letters(self, table: TableId, rows: int) -> int:
-        """So many more of its rows are dead_letters.  Returns how many there are."""
+        """Add `rows` to the table's dead-letter rows; return their number."""
         self._dead_letters[table] += rows
         return self._dead_letters[table]

@@ -40,10 +40,10 @@ class TlsMode(StrEnum):
 
 @dataclass(frozen=True)
 class MySqlConfig:
-    """`ca` is the PEM text of a certificate authority, empty for the system's; `connect_timeout` in seconds.
+    """`ca` is the PEM text of a certificate authority, empty for the system's; `connect_timeout` is in seconds.
 
-    `server_id` None: each replicator gets one of its own, see `server_id_for`.
-    `statement_timeout`: seconds for one SELECT, where somebody waits for the answer (0: without end).
+    `server_id`: None gives each replicator its own, see `server_id_for`.
+    `statement_timeout`: seconds for one SELECT while a user waits for the answer (0: unlimited).
     """
 
     host: str

@@ -66,8 +66,8 @@ _BROKEN = frozenset({1016, 1017, 1030, 1033, 1034, 1035, 1168, 1194, 1195, 1429,
 _DISK_FULL = "Got error 28 "  # passes
 _NUMBERS = 1 << 16
 _SERVERS, _CLIENTS = 1000, range(2000, 3000)  # numbers of the server's errors, and of the client's own
-# Of the connection or the whole server, whatever was asked: too many connections, network, shutdown, limits of the
-# user, kills.
+# Of the connection or the whole server, regardless of the statement: too many connections, network, shutdown, limits of
+# the user, kills.
 _OF_THE_SERVER = frozenset(
     {1040, 1041, 1042, 1043, 1053, 1077, 1078, 1079, 1080, 1129, 1130, 1135, 1152, 1153, 1154, 1155, 1156, 1157, 1158,
         1159, 1160, 1161,
@@ -129,7 +129,7 @@ def connect(config: MySqlConfig, **overrides: Any) -> Connection:
 
 
 def _patience(config: MySqlConfig) -> float:
-    """Seconds for an answer: a server that stands still does not end a statement by itself."""
+    """Return the seconds to wait for an answer: a server that hangs does not enforce its own statement timeout."""
     return config.statement_timeout + 5.0 if config.statement_timeout else READ_TIMEOUT
 
 
@@ -163,7 +163,7 @@ def _prepare(connection: Connection, limit: int) -> None:
 
 
 def _tls_options(config: MySqlConfig) -> dict[str, Any]:
-    """Options for pymysql, which prefers TLS by itself where it is told nothing."""
+    """Return pymysql's TLS options; without any, it prefers TLS."""
     if config.tls is TlsMode.DISABLED:
         return {"ssl_disabled": True}
     if config.tls is TlsMode.PREFERRED:
@@ -213,7 +213,7 @@ def tidemark_error(error: Exception, where: str | TableId) -> TidemarkError:
 
 
 def _of_table(number: int, reason: str, table: TableId) -> TidemarkError:
-    """What the server answers to a statement about one table is that table's, whatever it is (invariant 13)."""
+    """Translate the server's answer to a statement about one table into that table's error (invariant 13)."""
     name = str(table)
     if number in _PERMISSION:
         return SourcePermissionDenied(f"{name} does not allow it: {reason}", table=name)

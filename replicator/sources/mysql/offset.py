@@ -111,10 +111,10 @@ class BinlogOffset:
 
 
 def parse_offset(data: Mapping[str, Any]) -> BinlogOffset:
-    """Inverse of `BinlogOffset.to_dict`; ConfigurationError where `data` is no such thing.
+    """Inverse of `BinlogOffset.to_dict`; ConfigurationError if `data` is not a valid offset.
 
-    Without `gtid` (a server that writes none) it is empty.  A field that is unknown here is a later version's: what it
-    means must not be lost, so it is refused.
+    Without `gtid` (a server that writes none) it is empty.  An unknown field is a later version's; it is refused,
+    because its meaning must not be lost.
     """
     try:
         if data["kind"] != KIND:

@@ -49,7 +49,7 @@ class MySqlSource(ServerSource[MySqlConfig, Connection]):
         return BinlogReader(self.config, options, replicator, watermark_table(self.config.watermark_database))
 
     def snapshot_reader(self, replicator: str, options: ReadOptions) -> MySqlSnapshotReader:
-        """A reader with connections of its own."""
+        """Return a reader with its own connections."""
         return MySqlSnapshotReader(self.config, options, replicator, self.tables)
 
     def _connect(self) -> Connection:
@@ -58,7 +58,7 @@ class MySqlSource(ServerSource[MySqlConfig, Connection]):
     def _answers(self, connection: Connection) -> bool:
         try:
             connection.ping(reconnect=False)
-        except Exception:  # noqa: BLE001 - whatever is wrong with it, a new one is made
+        except Exception:  # noqa: BLE001 - any error: the connection is replaced
             return False
         return True
 

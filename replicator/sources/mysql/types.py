@@ -45,7 +45,7 @@ UNICODE_REMEDY = (
 TEMPORAL_REMEDY = (
     "SET GLOBAL mysql56_temporal_format = ON; then ALTER TABLE … FORCE rewrites the table; resnapshot it afterwards."
 )
-_OLD_FORMAT = "/* mariadb-5.3 */"  # so MariaDB's COLUMN_TYPE ends, whatever mysql56_temporal_format is now
+_OLD_FORMAT = "/* mariadb-5.3 */"  # ends MariaDB's COLUMN_TYPE, regardless of mysql56_temporal_format now
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class WatermarkTable:
                 self._write(connection, token)
 
     def forget(self, connection: Connection) -> None:
-        """Delete the replicator's row.  TableDisappeared where there is no such table or database."""
+        """Delete the replicator's row; TableDisappeared if the table or its database does not exist."""
         with translated(watermark_table(self._database)), connection.cursor() as cursor:
             cursor.execute(f"DELETE FROM {self._name} WHERE replicator = {literal(self._replicator)}")
 

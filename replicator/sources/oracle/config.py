@@ -59,12 +59,12 @@ class LobColumns(StrEnum):
 
 @dataclass(frozen=True)
 class OracleConfig:
-    """`ca` is the PEM text of a certificate authority, empty for the system's; `connect_timeout` in seconds.
+    """`ca` is the PEM text of a certificate authority, empty for the system's; `connect_timeout` is in seconds.
 
     Of `service` and `sid` one is set: the service name, where the form has both.
     pdb: the tables are in this pluggable database, and the connection is to its root; empty: they are where the
     connection is.
-    statement_timeout: seconds for one statement, where somebody waits for the answer (0: without end).
+    statement_timeout: seconds for one statement while a user waits for the answer (0: unlimited).
     """
 
     host: str

@@ -1,6 +1,6 @@
 """Sessions with known settings, and the server's errors as Tidemark's.
 
-The driver is python-oracledb in its thin mode: there is no Oracle client to install.
+The driver is python-oracledb in its thin mode, which needs no Oracle client.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 Connection: TypeAlias = "oracledb.Connection"
 
-# Whatever the account, the session or the server has as its default decides no text of a value.
+# No default of the account, the session or the server may decide the text of a value.
 SESSION = (
     "ALTER SESSION SET NLS_DATE_FORMAT = 'SYYYY-MM-DD HH24:MI:SS' NLS_TIMESTAMP_FORMAT = 'SYYYY-MM-DD HH24:MI:SS.FF9'"
     " NLS_TIMESTAMP_TZ_FORMAT = 'SYYYY-MM-DD HH24:MI:SS.FF9 TZH:TZM' NLS_NUMERIC_CHARACTERS = '.,' NLS_SORT = BINARY"
@@ -235,9 +235,10 @@ def tidemark_error(error: BaseException, where: str | TableId) -> TidemarkError:
 
 
 def _first(lines: list[str]) -> str:
-    """`ORA-00942: table or view does not exist` → `table or view does not exist (error 942)`: conditions know that.
+    """`ORA-00942: table or view does not exist` → `table or view does not exist (error 942)`.
 
-    Why there is no connection (DPY-6005) is said in the next line: a refusal, a wrong certificate.
+    `shared.conditions` searches for `(error …)`.  The reason for a failed connection (DPY-6005) is in the next line: a
+    refusal, a wrong certificate.
     """
     line = (lines[1:] if len(lines) > 1 and "DPY-6005" in lines[0] else lines or [""])[0]
     found = _CODE.match(line)
@@ -245,7 +246,7 @@ def _first(lines: list[str]) -> str:
 
 
 def _of_driver(number: int, reason: str, where: str | TableId) -> TidemarkError | None:
-    """None: what the driver says is no matter of settings."""
+    """Return the error for a driver's error that settings can solve; else None."""
     if number in _NO_SERVICE or any(f"(error {one})" in reason for one in _NO_SERVICE):  # behind DPY-6005, too
         return SourceUnreachable(f"{where}: {reason}", remedy=_LISTENED)
     if number == _NO_NATIONAL:
@@ -278,7 +279,7 @@ def _of_source(code: int, reason: str, where: object, *, session: bool) -> Tidem
 
 
 def _of_table(code: int, reason: str, table: TableId) -> TidemarkError:
-    """What the server answers to a statement about one table is that table's, whatever it is (invariant 13)."""
+    """Translate the server's answer to a statement about one table into that table's error (invariant 13)."""
     name, statement = str(table), code in _OF_THE_STATEMENT
     if code in _DENIED:
         return SourcePermissionDenied(f"{name} does not allow it: {reason}", remedy=_REMEDIES.get(code), table=name)
@@ -317,6 +318,6 @@ def answers(connection: Connection) -> bool:
     """Does the server, still?"""
     try:
         connection.ping()
-    except Exception:  # noqa: BLE001 - whatever is wrong with it, a new one is made
+    except Exception:  # noqa: BLE001 - any error: the connection is replaced
         return False
     return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from replicator.errors import ConfigurationError
 from replicator.sources.shared.dialect import SourceDialect
 
-# A column is found whatever the case in which people write it; where two differ in case only, a condition is refused.
+# Column names match regardless of case; a condition on a column that differs from another in case only is refused.
 ORACLE = SourceDialect("oracle", unquoted=str.upper, ignores_case=True, text="VARCHAR2(4000)")
 MAX_NAME_BYTES = 128
 

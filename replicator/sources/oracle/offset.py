@@ -43,9 +43,9 @@ class ScnOffset:
 
 
 def parse_offset(data: Mapping[str, Any]) -> ScnOffset:
-    """Inverse of `ScnOffset.to_dict`; ConfigurationError where `data` is no such thing.
+    """Inverse of `ScnOffset.to_dict`; ConfigurationError if `data` is not a valid offset.
 
-    A field that is unknown here is a later version's: what it means must not be lost, so it is refused.
+    An unknown field is a later version's; it is refused, because its meaning must not be lost.
     """
     try:
         if data["kind"] != KIND:

@@ -42,7 +42,7 @@ class OracleSource(ServerSource[OracleConfig, Any]):
         )
 
     def log(self, replicator: str) -> OracleLog:
-        """On a connection of its own to the root, where there is a pluggable database; else on the shared one."""
+        """Return the log, on a separate connection to the root for a pluggable database; else on the shared one."""
         if not self.config.pdb:
             return OracleLog(self._open(), self.config, replicator)
         if self._root is None or not answers(self._root):
@@ -57,7 +57,7 @@ class OracleSource(ServerSource[OracleConfig, Any]):
         return LogMinerReader(self.config, options, replicator)
 
     def snapshot_reader(self, replicator: str, options: ReadOptions) -> OracleSnapshotReader:
-        """A reader with connections of its own."""
+        """Return a reader with its own connections."""
         from replicator.sources.oracle.snapshot.reader import OracleSnapshotReader  # noqa: PLC0415
 
         return OracleSnapshotReader(self.config, options, replicator, self.tables)

@@ -55,8 +55,8 @@ class Form(StrEnum):
 class ColumnDefinition:
     """A column of ALL_TAB_COLS.
 
-    data_type as the view has it; `owner` of a type that a user made.  size: characters, of RAW bytes.  number: its
-    place in the table.  storage: of XMLTYPE, where it is told (`OBJECT_RELATIONAL`).
+    data_type as the view has it; `owner` of a type that a user made. size: characters, or bytes of RAW. number: its
+    place in the table. storage: of XMLTYPE, if known (`OBJECT_RELATIONAL`).
     """
 
     name: str

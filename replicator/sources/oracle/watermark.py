@@ -54,7 +54,7 @@ class WatermarkTable:
         self._written(connection, _FLUSH + self._replicator, f"{scn:020}")
 
     def flushed(self, connection: Connection) -> int | None:
-        """The highest SCN that `flush` was told of; None: there is no such row, or it is another's."""
+        """Return the highest SCN that `flush` has written; None if there is no such row or it holds no SCN."""
         name = literal(_FLUSH + self._replicator)
         with suppress(TableDisappeared, ValueError):
             found = read_rows(connection, f'SELECT "TOKEN" FROM {self._name} WHERE "REPLICATOR" = {name}', self.table)

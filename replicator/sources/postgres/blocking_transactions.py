@@ -57,9 +57,9 @@ class Holder:
 
     @property
     def gives_way(self) -> bool:
-        """May it be an autovacuum, which ends once somebody has waited for it for a second?
+        """May it be an autovacuum, which ends once another session has waited for it for a second?
 
-        Not every role is shown that.
+        Not every role may see that.
         """
         return self.gid is None and self.state in {None, "autovacuum worker"}
 

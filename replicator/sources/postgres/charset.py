@@ -1,7 +1,7 @@
-"""The log of a database whose encoding lets in bytes that are no characters, such as 0x81 in WIN1252.
+"""The log of a database whose encoding allows bytes that are not characters, such as 0x81 in WIN1252.
 
-The server's sender cannot put such a text into UTF-8 and ends the stream, at every reading again.  Then it is asked for
-texts as they are stored, which are decoded here: where one cannot be, that is its table's trouble (invariant 13).
+The server's sender cannot convert such a text to UTF-8 and ends the stream at every attempt.  Texts are then requested
+as they are stored, and decoded here.  A text that cannot be decoded is an error of its table only (invariant 13).
 """
 
 from __future__ import annotations

@@ -45,11 +45,11 @@ class TlsMode(StrEnum):
 
 @dataclass(frozen=True)
 class PostgresConfig:
-    """`ca` is the PEM text of a certificate authority, empty for the system's; `connect_timeout` in seconds.
+    """`ca` is the PEM text of a certificate authority, empty for the system's; `connect_timeout` is in seconds.
 
-    `publication`, `slot`: the user's own, which must exist; empty: Tidemark makes one of each for every replicator.
-    `retention_limit_mb`: WAL that the server may keep for a replicator before its slot is given up (None: without end).
-    `statement_timeout`: seconds for one statement, where somebody waits for the answer (0: without end).
+    `publication`, `slot`: the user's own, which must exist; empty: Tidemark creates one of each for every replicator.
+    `retention_limit_mb`: WAL that the server may retain for a replicator before its slot is dropped (None: unlimited).
+    `statement_timeout`: seconds for one statement while a user waits for the answer (0: unlimited).
     `event_trigger`: a trigger on the source writes table definitions into the log, in the order of the changes.
     """
 

@@ -103,7 +103,7 @@ _OF_ONE_TABLE: dict[str, type[TidemarkError]] = {
 }
 # Cardinality, transforms, routines of others, syntax and names, RAISE: the same statement fails again.
 _OF_THE_STATEMENT = frozenset({"0A", "0L", "0P", "20", "21", "2F", "38", "39", "42", "44", "P0"})
-# Of the connection or the whole server, whatever was asked; so is every FATAL or PANIC.
+# Of the connection or the whole server, regardless of the statement; so is every FATAL or PANIC.
 _OF_THE_SERVER = ("08", "28", "3D", "57P", "53300", "25006")
 _FATAL = ("FATAL", "PANIC")
 _REMEDIES = {
@@ -203,7 +203,7 @@ def cancel(config: PostgresConfig, *connections: Connection | None) -> None:
 
 def prepare(connection: Connection) -> None:
     """Autocommit, and the settings that older servers do not know when a session starts."""
-    if not isinstance(connection, LogicalReplicationConnection):  # which is so by itself
+    if not isinstance(connection, LogicalReplicationConnection):  # which is in autocommit already
         connection.autocommit = True
     with connection.cursor() as cursor:
         for since, statement in NEWER_SETTINGS:
@@ -287,7 +287,7 @@ def _of_source(state: str, reason: str, where: str | TableId) -> TidemarkError:
 
 
 def _of_table(state: str, reason: str, table: TableId) -> TidemarkError:
-    """What the server answers to a statement about one table is that table's, whatever it is (invariant 13)."""
+    """Translate the server's answer to a statement about one table into that table's error (invariant 13)."""
     statement = state[:2] in _OF_THE_STATEMENT
     kind = _OF_ONE_TABLE.get(state) or _OF_ONE_TABLE.get(state[:2]) or (TableError if statement else TableNotRead)
     remedy, name = _REMEDIES.get(state), str(table)
@@ -346,7 +346,7 @@ def quoted(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A text as an SQL literal, whatever standard_conforming_strings says."""
+    """Return a text as an SQL literal that is valid regardless of standard_conforming_strings."""
     text = _clean(text).replace("'", "''")
     return "E'" + text.replace("\\", "\\\\") + "'" if "\\" in text else f"'{text}'"
 

@@ -55,12 +55,13 @@ class LastCommit:
 
 @dataclass(frozen=True)
 class LsnOffset:
-    """`lsn`: the end of the last commit record that was read, or a later place with nothing of ours between.
+    """`lsn`: the end of the last commit record that was read, or a later place with none of our changes between.
 
     `unsettled()`: transactions before it that may not be visible yet (see `model.change.Settled`): a snapshot that is
-    taken after a restart must not take them for seen.  Asked for only when the offset is stored.
+    taken after a restart must not be expected to show them.  Called only when the offset is stored.
     `last_commit`: None in offsets of earlier versions, and where nothing was read yet.
-    `looked`: what the catalog showed when the log ended there has been told, if it is before `lsn` too (0: not known).
+    `looked`: the end of the log at the latest look at the catalog that was reported; of use up to `lsn` only (0:
+    unknown).
     """
 
     lsn: int
@@ -96,9 +97,9 @@ class LsnOffset:
 
 
 def parse_offset(data: Mapping[str, Any]) -> LsnOffset:
-    """Inverse of `LsnOffset.to_dict`; ConfigurationError where `data` is no such thing.
+    """Inverse of `LsnOffset.to_dict`; ConfigurationError if `data` is not a valid offset.
 
-    A field that is unknown here is a later version's: what it means must not be lost, so it is refused.
+    An unknown field is a later version's; it is refused, because its meaning must not be lost.
     """
     try:
         if data["kind"] != KIND:

@@ -47,7 +47,7 @@ class PostgresSource(ServerSource[PostgresConfig, Connection]):
         return PgOutputReader(self.config, options, replicator)
 
     def snapshot_reader(self, replicator: str, options: ReadOptions) -> PostgresSnapshotReader:
-        """A reader with connections of its own."""
+        """Return a reader with its own connections."""
         from replicator.sources.postgres.snapshot.reader import PostgresSnapshotReader  # noqa: PLC0415
 
         return PostgresSnapshotReader(self.config, options, replicator, self.tables)
@@ -58,7 +58,7 @@ class PostgresSource(ServerSource[PostgresConfig, Connection]):
     def _answers(self, connection: Connection) -> bool:
         try:
             read_rows(connection, "SELECT 1", self.config.where)
-        except TidemarkError:  # whatever is wrong with it, a new one is made
+        except TidemarkError:  # any error: the connection is replaced
             return False
         return True
 

@@ -130,7 +130,7 @@ def _numeric(typmod: int) -> DataType:
 
 
 def _has_text(pg_type: PgType) -> bool:
-    """Is the server's text of a value the value, whoever reads it and when?"""
+    """Is the server's text of a value exact, regardless of session and time?"""
     if pg_type.base is not None:
         return _has_text(pg_type.base)
     if pg_type.kind in _COMPOSED:
@@ -143,7 +143,7 @@ def _has_text(pg_type: PgType) -> bool:
 
 
 def _has_text_inside(part: PgType) -> bool:
-    """The same of an element or a field, which is text whatever a column of its type becomes."""
+    """The same of an element or a field, which is text regardless of what a column of its type becomes."""
     plain = part.base or part
     return _has_text(plain) or (plain.schema == CATALOG and plain.name in {*_SCALAR, "numeric"})
 

@@ -1,7 +1,7 @@
-"""Marks in the log: logical messages, which need no table on the source; 13 knows none in pgoutput, there a one-row
-table stands in.
+"""Marks in the log: logical messages, which need no table on the source.
 
-A mark is a transaction of its own, so that its commit flushes it, and its place in the log is that of the commit.
+PostgreSQL 13 has none in pgoutput; a table with a row for each replicator is used there.  A mark is a separate
+transaction, so that its commit flushes it, and its place in the log is that of the commit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def needs_table(connection: Connection) -> bool:
 
 
 def watermark_table() -> TableId:
-    """Where marks are written where there are no messages; its columns are `replicator` and `token`, both text."""
+    """Return the table for marks if there are no messages; its columns are `replicator` and `token`, both text."""
     return TableId(SCHEMA, TABLE)
 
 

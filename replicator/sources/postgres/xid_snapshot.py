@@ -32,7 +32,7 @@ class Snapshot:
 
     @classmethod
     def parse(cls, text: str) -> Snapshot:
-        """ValueError where it is no pg_snapshot."""
+        """Parse the text; ValueError if it is not a pg_snapshot."""
         xmin, xmax, running = text.split(":")
         return cls(int(xmin), int(xmax), frozenset(map(int, running.split(",") if running else ())))
 
@@ -79,7 +79,7 @@ class InFlightTransactions:
         self._observations: deque[tuple[int, Snapshot]] = deque()
 
     def committed(self, xids: npt.NDArray[np.int64]) -> None:
-        """Met their commits."""
+        """Record transactions whose commits were read."""
         self._parts.append(np.array(xids, np.int64))
         self._count += len(xids)
         if self._count > self._thin_at and self._observations:

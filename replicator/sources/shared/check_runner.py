@@ -40,7 +40,7 @@ def failed(detail: str, remedy: str) -> CheckFinding:
 
 
 def without_tables() -> CheckFinding:
-    """Of a check of tables before there are any: that is no pass."""
+    """Return the finding for a check that needs tables before any are selected: skipped, not passed."""
     return CheckFinding(CheckStatus.SKIPPED, "Checked when tables are selected.")
 
 

@@ -179,9 +179,10 @@ def _refused(schema: TableSchema, why: str) -> ConditionRefused:
 
 @contextmanager
 def users_fault(table: TableId, *, asked: bool) -> Iterator[None]:
-    """What the server has against a statement with something of the user's in it, is said of that, and not tried again.
+    """Report the server's rejection of a statement as a fault of the user's condition or keys, which is not retried.
 
-    `asked`: there is something of the user's in it.  The server's own words may hold values: only its code is told.
+    `asked`: the statement contains something of the user's.  The server's message may hold values: only its code is
+    kept.
     """
     try:
         yield

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 class SourceDialect:
     """A source's SQL.
 
-    parser: sqlglot's name of it.  quote: around names, doubled inside of them.
-    unquoted: what a column's name becomes that is written without quotes.
-    ignores_case: columns are told apart without regard to the case of letters, quoted or not.
-    text: the type of a column for texts of some thousand characters.
+    parser: its name in sqlglot. quote: the quote character around names, doubled inside them.
+    unquoted: gives the column name that a name written without quotes stands for.
+    ignores_case: column names are compared without regard to case, quoted or not.
+    text: the column type for texts of some thousand characters.
     """
 
     parser: str

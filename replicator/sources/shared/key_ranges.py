@@ -16,7 +16,10 @@ from replicator.sources.shared.dialect import SourceDialect
 
 
 class KeyRanges(ABC):
-    """Of one table.  Key values are literals of the dialect, columns of the key are told by their place in it."""
+    """Key ranges of one table.
+
+    Key values are literals of the dialect; a column of the key is given by its position in the key.
+    """
 
     dialect: SourceDialect
     everything: ClassVar[str] = "TRUE"  # a condition that every row fulfils
@@ -46,7 +49,7 @@ class KeyRanges(ABC):
         return None
 
     def one_of(self, values: Sequence[str]) -> str | None:
-        """A key of one column among literals; None where that is to be told by comparisons."""
+        """Return the condition that a single-column key is one of these literals; None to compare with each of them."""
         return f"{self.column(0)} IN ({', '.join(values)})"
 
     def order_by(self, direction: str = "ASC") -> str:

@@ -39,7 +39,7 @@ def host_of(settings: Mapping[str, Any]) -> str:
 
 
 def number(settings: Mapping[str, Any], name: str, low: int, high: int) -> int | None:
-    """None where nothing is given; ConfigurationError for what is no number from `low` to `high`."""
+    """Return the number, None if it is not set; ConfigurationError if it is not a number from `low` to `high`."""
     value = settings.get(name)
     if value is None or value == "":
         return None

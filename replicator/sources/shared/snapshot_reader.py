@@ -45,11 +45,11 @@ class SqlSnapshotReader(ABC, Generic[D, C]):
 
     @abstractmethod
     def _has_bounds(self, description: D) -> bool:
-        """Can ranges of the key be told exactly, and read by an index?"""
+        """Can ranges of the key be expressed exactly, and read by an index?"""
 
     @abstractmethod
     def _first_key(self, description: D, rows: KeyRange, order: str, passed: int = 0) -> list[tuple[Any, ...]]:
-        """Of these rows in this order of the key, after so many; empty where there is none."""
+        """Return the key of one of these rows in this order, after skipping `passed` rows; empty if there is none."""
 
     @abstractmethod
     def _read_key(self, description: D, row: Sequence[Any]) -> tuple[str, ...]:
@@ -62,7 +62,10 @@ class SqlSnapshotReader(ABC, Generic[D, C]):
         return schemas(found)
 
     def end_key(self, table: TableId, condition: str = "") -> tuple[str, ...] | None:
-        """The greatest key now.  None where there is no such row, or the key has no bounds: then it is one chunk."""
+        """Return the greatest key now.
+
+        None if there is no such row, or if the key has no bounds: the table is then read as one chunk.
+        """
         description = self._described.pop(table, None) or self._describe(table)
         if not self._has_bounds(description):
             return None
@@ -78,7 +81,7 @@ class SqlSnapshotReader(ABC, Generic[D, C]):
         return self._read_key(description, found[0]) if found else end
 
     def _as_asked(self, chunk: Chunk, table: TableId, bounds: KeyRange) -> Chunk:
-        """Of rows that somebody asked for, what is wrong with them is told as that person's fault."""
+        """Report errors in rows that the user asked for as a fault of that request."""
         return replace(chunk, batches=watched(chunk.batches, table, asked=bounds.asked)) if bounds.asked else chunk
 
     def _details(self, tables: Sequence[TableId]) -> Mapping[TableId, D | TableError]:

@@ -83,7 +83,7 @@ def _known(keys: Callable[[], Iterable[Mapping[str, Any]]]) -> tuple[Mapping[str
 
 
 def _text(value: Any) -> str:
-    """ValueError for what is no value of a key, or no text that can be stored."""
+    """Return a key value as text; ValueError for null, and for text that cannot be stored."""
     text = value.hex() if isinstance(value, bytes) else str(value)
     text.encode()
     if value is None or "\0" in text:

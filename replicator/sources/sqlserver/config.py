@@ -68,13 +68,12 @@ class ReadFrom(StrEnum):
 
 @dataclass(frozen=True)
 class SqlServerConfig:
-    """`certificate_host`: the name in the server's certificate, empty: `host`.
+    """`certificate_host`: the name in the server's certificate; empty: `host`.
 
     `secondary_host`, `secondary_port`: of the secondary that is read; empty and 0: where the listener routes to.
-    `read_only`: sessions say that they only read (ApplicationIntent).
-
-    `capture`: what tells of changes.  `watermark_schema`: of the table for marks.  `connect_timeout` in seconds.
-    `statement_timeout`: seconds for one statement, where somebody waits for the answer (0: without end).
+    `read_only`: sessions declare that they only read (ApplicationIntent).
+    `capture`: the source of changes.  `watermark_schema`: the schema of the table for marks.  `connect_timeout` is in
+    seconds.  `statement_timeout`: seconds for one statement while a user waits for the answer (0: unlimited).
     """
 
     host: str

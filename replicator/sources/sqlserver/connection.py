@@ -117,7 +117,7 @@ def driver() -> ModuleType:
 class SqlServerSession:
     """One session in autocommit; one statement at a time.  `cancel` may be called by any thread.
 
-    names: how the database compares names, once somebody has asked.
+    names: how the database compares names; None until it was asked for.
     """
 
     def __init__(self, raw: Any, where: str, statement_timeout: int = 0) -> None:
@@ -146,8 +146,9 @@ class SqlServerSession:
         return found
 
     def batches(self, sql: str, where: str | TableId, rows: int, size: int) -> Iterator[pa.RecordBatch]:
-        """Rows of a SELECT as they come, at most so many and about so many bytes at a time (invariant 9); at least one
-        batch, which may be empty.
+        """Yield rows of a SELECT as they come, at most `rows` and about `size` bytes at a time (invariant 9).
+
+        Yields at least one batch, which may be empty.
         """
         with translated(where, self):
             self._bound_waits(self._statement_timeout)
@@ -206,7 +207,7 @@ class SqlServerSession:
             self._end()
 
     def _end(self) -> None:
-        with suppress(driver().Error, RuntimeError, AttributeError):  # rows that nobody wants are not sent to the end
+        with suppress(driver().Error, RuntimeError, AttributeError):  # the server stops sending the remaining rows
             self._cursor.hstmt._cancel()  # noqa: SLF001
         with suppress(driver().Error, RuntimeError):
             self._cursor.close()
@@ -242,9 +243,10 @@ def _connected(config: SqlServerConfig, address: str) -> SqlServerSession:
 
 
 def _refused(config: SqlServerConfig, address: str, error: SourceAuthenticationFailed) -> TidemarkError:
-    """A refused login may be the database's: of several messages the driver gives the last, which is always the same.
+    """Find out whether a login was refused because of the database.
 
-    Whoever may log in to master is not refused for the password, and can ask there what the database is.
+    Of several messages the driver gives only the last, which is the same in both cases.  A login that works in master
+    was not refused for its password, and master shows the state of the database.
     """
     if config.database.lower() == "master":
         return error
@@ -353,7 +355,7 @@ def tidemark_error(error: Exception, where: str | TableId) -> TidemarkError:
 
 
 def _of_server(text: str, message: str) -> TidemarkError | None:
-    """Whatever was asked."""
+    """Return the error if it is the server's, regardless of the statement; else None."""
     for pattern, remedy in _REPLICA:
         if pattern.search(text):
             return _of_the_server(SourceUnreachable(message, remedy=remedy))

@@ -10,7 +10,7 @@ from replicator.sources.shared.dialect import SourceDialect
 
 @dataclass(frozen=True, slots=True)
 class _Bracketed(SourceDialect):
-    """Names in brackets, of which the closing one is doubled inside: valid whatever QUOTED_IDENTIFIER is."""
+    """Names in brackets, with the closing bracket doubled inside: valid regardless of QUOTED_IDENTIFIER."""
 
     def quoted(self, *names: str) -> str:
         """An identifier, or several with dots between them."""

@@ -1,7 +1,7 @@
 """How a database compares the names of schemas, tables and columns: by its collation.
 
-Under a collation without case, the lower case is the name here.  Turkish and Azeri collations have letters of their
-own: I is the capital of dotless i there.
+Under a case-insensitive collation, names are kept here in lower case.  Turkish and Azeri collations have other pairs of
+letters: there I is the capital of dotless i.
 """
 
 from __future__ import annotations

@@ -98,9 +98,9 @@ class VersionOffset:
 
 
 def parse_offset(data: Mapping[str, Any]) -> LsnOffset | VersionOffset:
-    """Inverse of `to_dict` of both; ConfigurationError where `data` is no such thing.
+    """Inverse of `to_dict` of both; ConfigurationError if `data` is not a valid offset.
 
-    A field that is unknown here is a later version's, and is refused.
+    An unknown field is a later version's, and is refused.
     """
     try:
         known = _VERSION_FIELDS if "version" in data else _FIELDS

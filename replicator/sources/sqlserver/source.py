@@ -46,7 +46,7 @@ class SqlServerSource(ServerSource[SqlServerConfig, SqlServerSession]):
         return ChangeLog(self._open(), self.config, replicator)
 
     def log_reader(self, replicator: str, options: ReadOptions) -> ChangeTableReader | ChangeTrackingReader:
-        """With connections of its own."""
+        """Return a log reader with its own connections."""
         if self.config.capture is Capture.TRACKING:
             from replicator.sources.sqlserver.tracking.reader import ChangeTrackingReader  # noqa: PLC0415
 
@@ -56,7 +56,7 @@ class SqlServerSource(ServerSource[SqlServerConfig, SqlServerSession]):
         return ChangeTableReader(self.config, options, replicator)
 
     def snapshot_reader(self, replicator: str, options: ReadOptions) -> SqlServerSnapshotReader:
-        """With connections of its own."""
+        """Return a snapshot reader with its own connections."""
         return SqlServerSnapshotReader(self.config, options, replicator, self.tables)
 
     def _connect(self) -> SqlServerSession:

@@ -31,7 +31,7 @@ _COLUMNS = (("id", BIGINT), ("v", STRING), (SEQUENCE, BIGINT))
 
 @dataclass(frozen=True)
 class _Probe:
-    """See `targets.check.Probe`: a dataset of its own."""
+    """See `targets.check.Probe`: with a separate dataset."""
 
     to: BigQueryDestination
     session: BigQuerySession

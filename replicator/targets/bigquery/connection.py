@@ -1,7 +1,7 @@
 """A session of the target: query jobs, files that are loaded into staging tables, transactions as one script each.
 
-A transaction is not held open between requests: its statements are kept here and sent as one script, which BigQuery
-does whole or not at all, whatever becomes of the worker and its connection (ADR 50).
+A transaction is not held open between requests: its statements are collected here and sent as one script, which
+BigQuery executes whole or not at all, even if the worker or its connection is lost (ADR 50).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from replicator.targets.google_login import credentials
 from replicator.targets.warehouse.session import as_arrow
 
 STAGE = "_tidemark_stage_"
-STAGE_LIFETIME = timedelta(hours=6)  # longer than any statement: what is left behind goes by itself
+STAGE_LIFETIME = timedelta(hours=6)  # longer than any statement; staging tables that are left behind expire then
 STATEMENT_SECONDS = 3600
 REQUEST_SECONDS = 60.0
 UPLOAD_SECONDS = 300.0  # of a part of a file
@@ -155,7 +155,7 @@ class BigQuerySession:
         return as_arrow(self.query(sql), schema, bytes)
 
     def define(self, sql: str) -> None:
-        """Make a definition, or several; only while the guard has a row.  It commits by itself.
+        """Execute one or several definitions, only while the guard has a row.  They commit immediately.
 
         Raises TargetConflict.
         """
@@ -202,7 +202,7 @@ class BigQuerySession:
         return int(rows.num_rows)
 
     def upload(self, table: TargetTable, rows: pa.Table) -> str:
-        """Rows in a staging table of their own, in the dataset of `table`; its place."""
+        """Load rows into a new staging table in the dataset of `table`; return its place."""
         check_values(rows, str(table))
         fields = [schema_field(one.name, type_of(one.type)) for one in rows.schema]
         with self._asking():
@@ -228,7 +228,7 @@ class BigQuerySession:
         return one
 
     def _load(self, table: TargetTable, rows: pa.Table, fields: list[bigquery.SchemaField]) -> None:
-        """Each attempt has a table of its own: one that is said to have failed may have put its rows in."""
+        """Load rows; each attempt has a new table, as one that is reported to have failed may have loaded its rows."""
         config = bigquery.LoadJobConfig(
             source_format=bigquery.SourceFormat.PARQUET, schema=fields, write_disposition="WRITE_EMPTY",
             create_disposition="CREATE_NEVER", decimal_target_types=["NUMERIC", "BIGNUMERIC"],
@@ -340,11 +340,11 @@ class BigQuerySession:
     # The session
 
     def usable(self) -> bool:
-        """See `Session`.  There is no connection that could be lost: each request stands for itself."""
+        """See `Session`.  There is no connection that could be lost: requests are independent."""
         return self._transaction is None and not self._stopped.is_set()
 
     def interrupt(self) -> None:
-        """See `Session`.  By a client of its own: this one waits for an answer."""
+        """See `Session`.  Through another client: this one waits for an answer."""
         self._stopped.set()
         if self._job:
             with suppress(Exception):

@@ -75,7 +75,7 @@ _VALUES = "invalid"  # its texts repeat values of loaded files
 
 @contextmanager
 def explained(to: BigQueryDestination) -> Iterator[None]:
-    """Raises TargetError or TableError for whatever the vendor's client and the socket raise inside."""
+    """Translate all errors of the vendor's client and the socket to TargetError or TableError."""
     try:
         with explained_login(to.login):
             yield

@@ -35,7 +35,7 @@ def report(destination: BigQueryDestination, table: TargetTable) -> InspectedTab
 
 
 def preview(destination: BigQueryDestination, table: TargetTable, rows: int) -> Preview | None:
-    """The first rows that are met.  None where there is no such table.  Raises TargetError."""
+    """The first rows that a read returns.  None where there is no such table.  Raises TargetError."""
     dialect = BigQueryDialect(destination)
     with closing(BigQuerySession(destination)) as session:
         found = dialect.described(session, table)

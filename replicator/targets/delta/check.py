@@ -78,7 +78,7 @@ def _is_ours(store: DeltaStore, uri: str) -> bool:
 
 
 class _Probe:
-    """A table of its own."""
+    """A test table."""
 
     def __init__(self, store: DeltaStore) -> None:
         with explained(store):
@@ -150,6 +150,6 @@ class _Probe:
         files.delete_dir(folder(self._name.namespace))
 
     def remove(self) -> None:
-        """Whatever is left of it, as far as that can be done."""
+        """Delete all that is left of the table, as far as possible."""
         with suppress(Exception):
             self._remove()

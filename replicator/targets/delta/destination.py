@@ -33,7 +33,7 @@ BUILT_IN = "built_in"
 HTTPS = 443
 MAX_FOLDER = 180  # characters: file systems take 255
 FOLDER = "delta"  # of the installation's own place
-# By itself delta-rs tries for three minutes; the engine tries again anyway.
+# Delta-rs would retry for three minutes; the engine retries anyway.
 PATIENCE = {"connect_timeout": "5s", "timeout": "60s", "max_retries": "3", "retry_timeout": "30s"}
 _REGION = re.compile(r"[a-z0-9-]{0,40}")
 _IN_STORE = {one.name: one for one in lake.DESTINATION_FORM}
@@ -84,10 +84,10 @@ class DeltaStore:
 
 
 def folder(name: str) -> str:
-    """A name as a folder of its own: readable, and of characters that every store and every reader takes.
+    """Return a folder name for `name`: readable, with characters that every store and every reader accepts.
 
-    Names that differ are folders that differ: what is escaped is so by its bytes, with a sign that readers of URLs do
-    not take for one; of what is too long a digest tells.
+    Different names have different folders.  Other characters are escaped by their bytes, with a sign that readers of
+    URLs do not decode; a name that is too long ends with a digest.
     """
     plain = quote(name, safe="").replace("~", "%7E").replace(".", "%2E").replace("%", "~")
     return plain if len(plain) <= MAX_FOLDER else f"{plain[:MAX_FOLDER]}~{sha256(name.encode()).hexdigest()[:16]}"
@@ -169,7 +169,7 @@ def _gcs(given: Mapping[str, str]) -> dict[str, str]:
     if given["credentials"] == KEYS:
         remedy = "Set GOOGLE_APPLICATION_CREDENTIALS in the workers, and choose the workers' own credentials."
         raise ConfigurationError("Google's keys are taken from the workers' environment only.", remedy=remedy)
-    return dict(PATIENCE)  # and no address: where delta-rs is told another one, it signs in at Google's all the same
+    return dict(PATIENCE)  # and no address: even with another one, delta-rs signs in at Google's
 
 
 def _adls(given: Mapping[str, str]) -> dict[str, str]:

@@ -30,9 +30,9 @@ _NOTE = re.compile(r"(\d+)_[0-9a-f]{12}\.json")
 
 
 def drop(store: DeltaStore, table: OpenTable, retention: Retention) -> None:
-    """Its rows are gone for readers of its newest version.  TargetConflict where it is not as it was read.
+    """Delete the rows for readers of the newest version.  TargetConflict where the table is not as it was read.
 
-    retention: of a table that has none of its own.
+    retention: the default, where the table has none.
     """
     own = own_retention(table.name, table.configuration, retention)
     table.drop(announce(store, table.name, own))
@@ -66,9 +66,9 @@ def delete_due(store: DeltaStore, now: float) -> int:
 
 
 def _delete(store: DeltaStore, name: TargetTable, now: float) -> bool:
-    """False where there is no such table, or one that is not dropped (any more), or not for long enough.
+    """Delete a table's folder.  False where the table does not exist, is not dropped (any more), or not long enough.
 
-    The log's last entry goes last: as long as there is one, nobody makes a table in the folder.
+    The log's last entry is deleted last: as long as it exists, no worker creates a table in the folder.
     """
     try:
         table = OpenTable.load(store, name)

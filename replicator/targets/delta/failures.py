@@ -66,7 +66,7 @@ _MEANINGS: Sequence[tuple[re.Pattern[str], type[TidemarkError], str, str]] = tup
 
 @contextmanager
 def explained(store: DeltaStore) -> Iterator[None]:
-    """Raises TargetError for whatever delta-rs and pyarrow raise, but for a table that does not exist."""
+    """Translate all errors of delta-rs and pyarrow to TargetError, except for a table that does not exist."""
     try:
         yield
     except (TidemarkError, TableNotFoundError):

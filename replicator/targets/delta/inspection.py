@@ -53,7 +53,7 @@ def report(store: DeltaStore, name: TargetTable) -> InspectedTable | None:
 
 
 def preview(store: DeltaStore, name: TargetTable, rows: int) -> Preview | None:
-    """The first rows that are met.  None where there is no such table.  Raises TargetError."""
+    """The first rows that a read returns.  None where there is no such table.  Raises TargetError."""
     table = OpenTable.load(store, name)
     if table is None or table.dropped:
         return None

@@ -158,7 +158,7 @@ class LiveFiles:
 
     @contextmanager
     def discarded_on_failure(self) -> Iterator[None]:
-        """Of whatever comes before a commit."""
+        """Discard the written files where the block fails; it must end before a commit."""
         try:
             yield
         except Exception:

@@ -70,7 +70,7 @@ def delete_unneeded(table: OpenTable, hours: int) -> int:
 
 
 def _compact(table: OpenTable) -> int:
-    """Small files become one; returns the number of those.  Readers of changes are told that the rows are the same."""
+    """Combine small files; return how many there were.  The commit says that it changes no data."""
     chosen = _small(table.files())
     if not chosen:
         return 0

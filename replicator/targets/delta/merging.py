@@ -120,7 +120,7 @@ def _filled(files: LiveFiles, table: OpenTable, schema: TableSchema, changes: pa
 
 
 def values_lost(table: OpenTable, schema: TableSchema) -> Exception:
-    """What is to be told where even all parts together do not have them."""
+    """Return the error for values that even all parts together do not have."""
     message = (
         f"{table.name} has diverged from its source: changed rows have values that the source's log omitted as"
         " unchanged and that are missing in the target."

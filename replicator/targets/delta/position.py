@@ -1,8 +1,8 @@
-"""How far a table is, by its own word (invariant 3): said twice by the commit that has the rows.
+"""How far a table is, read from the table itself (invariant 3): recorded twice by the commit that has the rows.
 
-`commitInfo` of the log's newest entry is read at once.  `txn` actions say the same and outlive the log's entries: they
-are in every checkpoint, whoever writes it.  A text is there as numbers of seven bytes each.  Only `item` is not: it
-matters right after a worker has died.
+`commitInfo` of the log's newest entry is read at once.  `txn` actions record the same and outlive the log's entries:
+every checkpoint has them, regardless of the program that writes it.  They hold a text as numbers of seven bytes each.
+They lack only `item`, which matters right after a worker has died.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ def _arrow(columns: list[tuple[str, DataType]], mode: Mode) -> pa.Schema:
 
 
 def _take_over(table: OpenTable, properties: dict[str, str]) -> None:
-    """What was dropped is anybody's."""
+    """Set the properties of this replicator on a dropped table, which any replicator may take over."""
     if not properties.items() <= table.configuration.items():
         set_properties(table, properties)
 

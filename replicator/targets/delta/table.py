@@ -37,8 +37,8 @@ from replicator.targets.iceberg.direct.file_systems import inside, root
 from replicator.targets.parquet_files import ParquetFiles, Written
 
 OWNER = "tidemark.replicator"
-# What Tidemark's own writing keeps; a table with another feature is another program's to write.  Of variants there are
-# no columns: delta-rs 1.6.6 adds that feature with any property that is set of a table that has features at all.
+# Features that Tidemark's writes preserve; a table with another feature is left to other programs.  No column is a
+# variant: delta-rs 1.6.6 adds that feature with any property that is set on a table that has features at all.
 FEATURES = frozenset({"timestampNtz", "appendOnly", "invariants", "vacuumProtocolCheck", "v2Checkpoint", "variantType"})
 _KINDS = {name: kind for kind, name in NAMES.items()}
 Bounds = dict[str, Any]
@@ -62,7 +62,7 @@ class DataFile:
         return cls(written.uri, written.size, written.rows, low, high, nulls)
 
     def added(self, *, changes: bool = True) -> AddAction:
-        """The log's entry.  changes: False where the rows are only put together anew."""
+        """Return the log's entry.  changes: False where rows are only rewritten."""
         stats = {
             "numRecords": self.rows,
             "minValues": {name: _shown(value) for name, value in self.low.items()},
@@ -77,7 +77,7 @@ class DataFile:
 
 
 class OpenTable:
-    """See the module.  Not thread-safe; raises TargetError for whatever delta-rs raises."""
+    """See the module.  Not thread-safe; all errors of delta-rs become TargetError."""
 
     def __init__(self, store: DeltaStore, name: TargetTable, uri: str, delta: DeltaTable) -> None:
         """Reads the position; raises TargetError for a table that Tidemark cannot write."""
@@ -209,7 +209,7 @@ class OpenTable:
         numbers: dict[str, int] | None = None,
         discard: Callable[[], None] = lambda: None,
     ) -> None:
-        """Without retries delta-rs refuses whatever is not made of the newest version (`max_commit_retries`)."""
+        """Commit; without retries (`max_commit_retries`), delta-rs refuses changes of an older version."""
         token = uuid.uuid4().hex
         with _visible(discard):
             try:
@@ -223,9 +223,9 @@ class OpenTable:
                         raise
 
     def _is_done(self, token: str, error: Exception, discard: Callable[[], None]) -> bool:
-        """Was a commit done that raised an error?  `discard` where it certainly was not, and never will be.
+        """Was a commit done although it raised an error?  `discard` where it certainly was not, and never will be.
 
-        A request that was sent may be done after its answer was given up: files that it names stay then.
+        A request may still be executed after the wait for its answer was abandoned: then the files that it names stay.
         """
         done = self._is_there(token)
         if done is False and isinstance(error, CommitFailedError):
@@ -239,11 +239,11 @@ class OpenTable:
             newer = fresh.version() - self.version
             entries = fresh.history(newer) if newer > 0 else []
             return any(positions.token(one) == token for one in entries)
-        except Exception:  # noqa: BLE001 - whatever a store raises
+        except Exception:  # noqa: BLE001 - any error of a store
             return None
 
     def _overtaken(self) -> bool:
-        """Is there a newer version, as far as can be told?"""
+        """Is there a newer version, as far as is known?"""
         try:
             return DeltaTable(self.uri, storage_options=dict(self.store.options)).version() > self.version
         except Exception:  # noqa: BLE001

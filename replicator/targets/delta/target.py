@@ -39,7 +39,7 @@ DEFAULT_RETENTION = Retention.parse()
 
 
 class DeltaTarget:
-    """Tables of one replicator below one location.  Thread-safe: each change reads the log anew."""
+    """Tables of one replicator below one location.  Thread-safe: each change re-reads the log."""
 
     capabilities = CAPABILITIES
 

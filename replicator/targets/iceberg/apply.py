@@ -173,9 +173,9 @@ class RowChanges:
         return ChangeOutcome("append", self._commit(write if segments else None), reason)
 
     def _directly(self, change: Merge, batch: Callable[[int], _Batch]) -> ChangeOutcome:
-        """All of it, or as many of the first segments as can be done.  Raises FallBackToSpark.
+        """Merge without Spark: all of it, or as many of the first segments as possible.  Raises FallBackToSpark.
 
-        batch: what is known of so many of its first segments.
+        batch: returns what is known of a number of its first segments.
         """
         part = self.limits.first(change)
         while True:

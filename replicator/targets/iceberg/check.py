@@ -18,7 +18,7 @@ from replicator.targets.iceberg import reading
 from replicator.targets.iceberg.destination import BUILT_IN, NO_LAKE, OWNER, REST, LakeCatalog, lake_catalog
 from replicator.targets.iceberg.layout import Layout
 
-V2 = 2  # of the format: what pyiceberg makes by itself
+V2 = 2  # of the format: pyiceberg's default
 ROWS = pa.table({"tidemark_test": pa.array([1], pa.int64())})
 
 
@@ -63,7 +63,7 @@ def _opened(settings: Mapping[str, Any]) -> Iterator[tuple[LakeCatalog, Catalog]
 
 
 class _Probe:
-    """A namespace and a table of its own.  layout: of the replicator that asks, where it is one."""
+    """A test namespace with a test table.  layout: of the replicator that asks, where it is one."""
 
     def __init__(self, lake: LakeCatalog, catalog: Catalog, layout: Layout) -> None:
         self._lake, self._catalog, self._layout = lake, catalog, layout
@@ -130,7 +130,7 @@ class _Probe:
                     table.io.delete(path)
 
     def remove(self) -> None:
-        """Whatever is left of it, as far as that can be done."""
+        """Delete all that is left of them, as far as possible."""
         for name in (self._table, self._other):
             with suppress(Exception):
                 if self._catalog.table_exists(name):

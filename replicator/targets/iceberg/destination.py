@@ -115,11 +115,11 @@ DESTINATION_FORM = (
 
 @dataclass(frozen=True)
 class LakeCatalog:
-    """A catalog, as its clients are told.
+    """A catalog, as its clients are configured.
 
     java: properties of Iceberg's Java library and of Spark's catalog; python: of `pyiceberg.catalog.load_catalog`.
-    warehouse: URL below which tables get folders of their own; empty where the catalog decides.
-    bundles: of jars, that the JVM must have; own: it is that of this installation, and nobody else's.
+    warehouse: URL below which each table gets a new folder; empty where the catalog decides.
+    bundles: of jars, that the JVM must have; own: it belongs to this installation alone.
     """
 
     java: Mapping[str, str] = field(repr=False)
@@ -212,7 +212,7 @@ def _store(given: Mapping[str, str], region: str) -> _Both:
     made = known(given, region, endpoint) if known else _Both({}, {})
     if given["catalog"] == REST:
         lent = "vended-credentials" if given["credentials"] == VENDED else ""
-        made.python[DELEGATION] = lent  # pyiceberg asks for them by itself
+        made.python[DELEGATION] = lent  # pyiceberg requests them by default
         made.java.update({DELEGATION: lent} if lent else {})
     return made
 
@@ -235,7 +235,7 @@ def _gcs(given: Mapping[str, str], region: str, endpoint: str) -> _Both:
     if not endpoint:
         return _Both({}, {})
     own = {"gcs.service.host": endpoint, "gcs.project-id": "tidemark"}
-    # Only emulators have an address of their own, and nobody signs in to them; pyiceberg wants to say something.
+    # Only emulators have another address, and they need no sign-in; pyiceberg requires a token.
     token = {"gcs.oauth2.token": "none", "gcs.oauth2.token-expires-at": NEVER_MS}
     return _Both({**own, "gcs.no-auth": "true"}, {**own, **token})
 

@@ -24,12 +24,12 @@ AS_IT_IS = (
 
 @contextmanager
 def explained(lake: LakeCatalog) -> Iterator[None]:
-    """Raises TargetError for whatever pyiceberg and its clients raise, but for names that do not exist."""
+    """Translate all errors of pyiceberg and its clients to TargetError, except for names that do not exist."""
     try:
         yield
     except (TidemarkError, iceberg.NoSuchTableError, iceberg.NoSuchNamespaceError):
         raise
-    except Exception as error:  # noqa: BLE001 - whatever drivers raise
+    except Exception as error:  # noqa: BLE001 - any error of drivers
         raise _explained(lake, error) from None  # its text may hold an address with its password: invariant 8
 
 

@@ -28,7 +28,7 @@ def report(lake: LakeCatalog, namespace: str, name: str) -> InspectedTable | Non
 
 
 def preview(lake: LakeCatalog, name: TargetTable, rows: int) -> Preview | None:
-    """The first rows that a scan meets, of a shared table those of the part.  None where there is no such table.
+    """The first rows that a scan returns, of a shared table those of the part.  None where there is no such table.
 
     Raises TargetError.
     """

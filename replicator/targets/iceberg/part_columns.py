@@ -71,7 +71,7 @@ def of_evolved_part(table: IcebergTable, schema: TableSchema, change: Evolve) ->
 
 
 class _Planner:
-    """own: columns of the part; shared: those that another has, too; free: that nobody has."""
+    """own: columns of the part; shared: those that another part has, too; free: those of no part."""
 
     def __init__(self, table: IcebergTable, schema: TableSchema, mine: Columns, plan: EvolutionPlan) -> None:
         self._table, self._schema, self._plan = table, schema, plan
@@ -135,7 +135,7 @@ class _Planner:
             self._added(column)
 
     def _add(self, column: Column) -> None:
-        """The part has it from now on: another part's, one that nobody has, or a new one."""
+        """Give the part another part's column, one of no part, or a new one."""
         made, name = self._made, column.name
         stays = name in self._own and name not in made.gone and name not in made.renamed
         if name in self._shared or stays:
@@ -150,7 +150,7 @@ class _Planner:
             self._added(column)
 
     def _added(self, column: Column) -> None:
-        """In the place of what nobody has under this name, whatever its case."""
+        """Add the column, in place of one of no part whose name is the same in any case."""
         for one in self._ids:
             if one.lower() != column.name.lower():
                 continue

@@ -20,11 +20,11 @@ from replicator.targets.iceberg.failures import explained
 
 HTTPS = 443
 SECONDS = 10.0  # to an answer of the catalog
-GLUE_RETRIES = 2  # by itself a page would wait a minute for one that is away
+GLUE_RETRIES = 2  # with its default, a page would wait a minute for an unreachable Glue
 
 
 class _Bounded(HTTPAdapter):
-    """Requests end: by themselves they would wait without end."""
+    """Requests have a time limit: by default they wait without end."""
 
     def send(self, *given: Any, **options: Any) -> Any:
         """With a time limit where there is none."""
@@ -57,7 +57,7 @@ def opened(lake: LakeCatalog) -> Iterator[Catalog]:
 def _catalog(lake: LakeCatalog) -> Catalog:
     if lake.kind == "rest":
         return _RestCatalog(CATALOG, **{name: value for name, value in lake.python.items() if name != "type"})
-    bounds: dict[str, Any] = {"glue.max-retries": GLUE_RETRIES} if lake.kind == "glue" else {}  # a text is no number
+    bounds: dict[str, Any] = {"glue.max-retries": GLUE_RETRIES} if lake.kind == "glue" else {}  # it must be a number
     return load_catalog(CATALOG, **lake.python, **bounds)
 
 
@@ -70,7 +70,7 @@ def _refuse_link_local(lake: LakeCatalog) -> None:
 
 
 def names(lake: LakeCatalog, namespace: str) -> list[str]:
-    """Tables of a namespace; none where there is no such namespace.  Raises TargetError."""
+    """Return the tables of a namespace; none where the namespace does not exist.  Raises TargetError."""
     with opened(lake) as catalog:
         try:
             return [identifier[-1] for identifier in catalog.list_tables((namespace,))]

@@ -1,7 +1,7 @@
-"""Tables that several source tables share: how a part of one is made, gets other columns, and goes.
+"""Tables that several source tables share: how a part is created, gets other columns, and is removed.
 
-What the table is made of (columns, the set of parts) is changed by compare-and-set on its metadata: of two parts that
-change it at a time one is refused, reads it again and decides anew (`IcebergTarget.apply`).
+What the table is made of (columns, the set of parts) is changed by compare-and-set on its metadata.  Of two parts that
+change it at a time one is refused: it re-reads the table and decides again (`IcebergTarget.apply`).
 """
 
 from __future__ import annotations

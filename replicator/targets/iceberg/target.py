@@ -72,7 +72,7 @@ class IcebergTarget:
 
         Nothing starts before the first use.
 
-        limits: what is applied without Spark.  retention: of tables that have none of their own.
+        limits: what is applied without Spark.  retention: the default, where a table has none.
         layout: partitions, sort order and properties of tables.
         """
         self._storage = storage
@@ -141,8 +141,10 @@ class IcebergTarget:
             yield
 
     def _apply_to_part(self, table: TargetTable, change: TargetChange, seen: str | None) -> ChangeOutcome:
-        """A commit that came in between (of another part, by a worker that lost its lease, of another program) is no
-        error: the table is read again, and the change decided anew.
+        """Apply a change to a part of a shared table.
+
+        A commit that came in between (of another part, by a worker that lost its lease, of another program) is not an
+        error: the table is re-read and the change decided again.
         """
         for attempt in range(ATTEMPTS):
             try:
@@ -217,7 +219,7 @@ class IcebergTarget:
         return found
 
     def _position(self, table: IcebergTable | None) -> Position | None:
-        """None where there is no such table, or no such part."""
+        """Return the table's or the part's position; None where it does not exist."""
         if table is None:
             return None
         return part_position(table) if table.name.part else position(table)
@@ -250,7 +252,7 @@ class IcebergTarget:
 
 def clean(opening: Opening, now: float) -> int:
     """See `TargetKind`.  Nothing is started where nothing is due."""
-    from replicator.targets.iceberg import reading  # noqa: PLC0415 - pyiceberg is no merge's
+    from replicator.targets.iceberg import reading  # noqa: PLC0415 - merges do not need pyiceberg
 
     lake = lake_catalog(opening.config, opening.lake)
     if not dropped_tables.due(reading.names(lake, DROPPED), now):

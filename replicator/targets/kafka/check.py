@@ -76,7 +76,7 @@ def _topics(config: KafkaConfig) -> str:
 
 
 def _transactions(config: KafkaConfig) -> str:
-    """The id is used by nobody else."""
+    """Start a transaction under an id that nothing else uses."""
     producer = Producer(config.producer(f"tidemark.{config.topic(PROBE)}"))
     try:
         producer.init_transactions(SECONDS)

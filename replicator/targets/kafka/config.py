@@ -1,4 +1,4 @@
-"""What a Kafka target can do and is made of, the form that asks for it, and what librdkafka is told."""
+"""What a Kafka target can do and consists of, the form for its settings, and librdkafka's configuration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 FORMATS = ("json", "avro")
 ENVELOPES = ("debezium", "flat")
 LOGGER = logging.getLogger("tidemark.kafka")
-LOGGER.setLevel(logging.CRITICAL + 1)  # a broker that is away is told once, as the table's failure
+LOGGER.setLevel(logging.CRITICAL + 1)  # an unreachable broker is reported once, as the table's failure
 
 
 def _choices(*names: str, **titles: str) -> tuple[tuple[str, str], ...]:

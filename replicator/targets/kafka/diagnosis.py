@@ -1,6 +1,6 @@
 """Why brokers cannot be used.
 
-A call of librdkafka says only that nobody answered; what was wrong it tells beside it, to a callback.
+A call of librdkafka says only that no broker answered; it reports the cause separately, to a callback.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from replicator.errors import TargetError
 from replicator.targets.kafka.config import KafkaConfig
 
 STEP_SECONDS = 0.2
-SETTLE_SECONDS = 1.5  # after something was told that another address, or a second attempt, may make good
+SETTLE_SECONDS = 1.5  # after an error that another address, or a second attempt, may resolve
 DECISIVE = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})  # noqa: SLF001 - librdkafka's own codes begin so
 TELLING = DECISIVE | {KafkaError._TRANSPORT, KafkaError._RESOLVE}  # noqa: SLF001
 MECHANISMS = re.compile(r"supported mechanisms: ([A-Z0-9, -]+\w)")
-UNMET = ("Connect to", "resolve", "timed out")  # nobody took the connection; all else that breaks one is its end
+UNMET = ("Connect to", "resolve", "timed out")  # no broker took the connection; after other errors one has closed it
 CHECK_ADDRESS = "Check that the brokers are running and reachable from this machine at their addresses and ports."
 
 

@@ -13,7 +13,7 @@ SCHEMAS = "tidemark-schemas"
 
 
 def topic_of(table: TargetTable) -> str:
-    """`namespace.name`, with a digest behind it where that is no name of a topic."""
+    """Return `namespace.name`, with a digest at its end where that is not a legal topic name."""
     plain = str(table)
     legal = re.sub(r"[^A-Za-z0-9._-]", "_", plain)[:MAX_TOPIC_LENGTH]
     return plain if legal == plain else f"{legal}-{digest(plain)}"

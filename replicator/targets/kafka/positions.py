@@ -24,7 +24,7 @@ from replicator.targets.base import Position, TargetTable
 from replicator.targets.kafka.config import KafkaConfig
 
 READ_SECONDS = 30.0
-PATIENCE_SECONDS = 2.0  # longer than a transaction that ends by itself keeps the end of the topic from being read
+PATIENCE_SECONDS = 2.0  # longer than a live worker's transaction keeps the end of the topic from being read
 POLL_SECONDS = 0.01
 K = TypeVar("K")
 V = TypeVar("V")
@@ -36,7 +36,7 @@ class Held:
     """A table's record.
 
     topic   where its messages are: that of the name under which it was made
-    below   the greatest sequence number that a truncation was told for
+    below   the greatest sequence number that a truncation was sent for
     blank   nothing was written since the table was made or emptied
     """
 
@@ -48,7 +48,7 @@ class Held:
     load: str
     below: int = -1
     blank: bool = True
-    mode: Mode = Mode.MIRROR  # kept for who asks: every change is told in any of them
+    mode: Mode = Mode.MIRROR  # kept for callers: messages are the same in every mode
     item: str = ""
 
     @property

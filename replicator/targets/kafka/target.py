@@ -142,7 +142,7 @@ class KafkaTarget:
         return opened.positions.now()
 
     def _held(self, table: TargetTable) -> Held | None:
-        """None where there is no table, or its topic is gone."""
+        """Return the table's record; None where there is no table, or its topic is gone."""
         held = self._known(table).tables.get(table)
         if held is None or not self._open().topics.partitions(held.topic):
             return None
@@ -198,7 +198,7 @@ class KafkaTarget:
         return how
 
     def _create(self, table: TargetTable, older: Held | None, change: Create) -> str:
-        """In the older table's topic where there is one: what it holds is told to be void."""
+        """Create the table, in the older table's topic where there is one: a truncation voids what the topic holds."""
         topic = self._free_topic(table) if older is None else older.topic
         void = self._made(topic)
         held = Held(
@@ -274,7 +274,7 @@ class KafkaTarget:
         return "evolve"
 
     def _delete_below(self, table: TargetTable, held: Held, change: DeleteBelow) -> str:
-        """Told once for each place: a reload's sweep was told when it began."""
+        """Send one truncation for each place: a reload sent that of its sweep when it began."""
         already_sent = held.below >= change.below or held.blank
         if held.applied >= change.upto and held.below >= change.below:
             return SKIPPED

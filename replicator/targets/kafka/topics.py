@@ -28,7 +28,7 @@ class Topics:
         self._asking = Consumer(config.consumer("read_committed"))
 
     def partitions(self, topic: str) -> int:
-        """Their number; 0 where there is no such topic."""
+        """Return the topic's number of partitions; 0 where it does not exist."""
         found = self._asking.list_topics(topic, SECONDS).topics.get(topic)
         if found is None or (found.error is not None and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
             return 0

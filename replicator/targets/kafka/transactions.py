@@ -1,6 +1,6 @@
-"""One transactional producer per table: its id fences whoever wrote the table before.
+"""One transactional producer per table: its id fences earlier writers of the table.
 
-A producer that failed is thrown away: the next one's beginning ends what it left open, one way or the other, and the
+A producer that failed is discarded.  The next one ends the transaction that it left open, committed or aborted, and the
 position is read afterwards.
 """
 
@@ -73,15 +73,15 @@ class Producers:
         self._stopping = threading.Event()
 
     def interrupt(self) -> None:
-        """For good: who goes on has producers of its own."""
+        """End all work for good: the next owner has other producers."""
         self._stopping.set()
 
     def fence(self, table: TargetTable, *, again: bool = False) -> None:
-        """From here on nobody who wrote the table before can; what he left open is ended.
+        """Fence earlier writers of the table, and end the transaction that one left open.
 
-        Does nothing where that is so already.
+        Does nothing where this process has done so already.
 
-        again: it only seems so; unless a transaction of this process is under way.
+        again: do it again nevertheless, unless a transaction of this process is under way.
         """
         with self._lock:
             slot = self._slots.get(table)
@@ -174,5 +174,5 @@ class Producers:
         slot.producer.purge(in_queue=True, in_flight=True, blocking=False)
         with suppress(KafkaException):
             slot.producer.abort_transaction(ABORT_SECONDS)
-        with suppress(KafkaException, SystemError):  # what is wrong with it was told already
+        with suppress(KafkaException, SystemError):  # its failure was reported already
             slot.producer.close()

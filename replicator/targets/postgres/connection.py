@@ -26,8 +26,8 @@ from replicator.targets.postgres.copy_text import encoded
 from replicator.targets.postgres.failures import explained
 from replicator.targets.warehouse.session import as_arrow, transaction
 
-# A worker that stands still in the midst of a transaction holds the position's row no longer than this; what a worker
-# that died was waiting for ends soon; a commit waits for a synchronous standby where the server has one.
+# A worker that stalls within a transaction locks the position's row no longer than this.  A statement of a worker that
+# died ends soon.  A commit waits for a synchronous standby where the server has one.
 SESSION = (
     "SET idle_in_transaction_session_timeout = '60s'; SET synchronous_commit = on; SET client_min_messages = 'warning'"
 )

@@ -93,7 +93,7 @@ class PostgresDialect(Dialect):
             self._index(session, table, key)
 
     def _index(self, session: Session, table: TargetTable, key: Sequence[str]) -> None:
-        """A B-tree; over a column of unbounded length a hash of it, whatever other columns the key has."""
+        """Create a B-tree; if a key column has unbounded length, create a hash of that column only."""
         kinds = dict(self.columns(session, table) or ())
         long = [name for name in key if (kind := kinds[name]) is None or kind.kind in _UNBOUNDED]
         how = f"USING hash ({quoted(long[0])})" if long else f"({self.listed(key)})"

@@ -48,7 +48,7 @@ _TEXTS = (
 
 @contextmanager
 def explained(where: str) -> Iterator[None]:
-    """Raises TargetError, TableError or StorageFull for whatever psycopg2 and the socket raise inside.
+    """Translate all errors of psycopg2 and the socket to TargetError, TableError or StorageFull.
 
     where: names the server.
     """

@@ -43,7 +43,7 @@ def report(destination: PostgresDestination, table: TargetTable) -> InspectedTab
 
 
 def preview(destination: PostgresDestination, table: TargetTable, rows: int) -> Preview | None:
-    """The first rows that are met.  None where there is no such table.  Raises TargetError."""
+    """The first rows that a read returns.  None where there is no such table.  Raises TargetError."""
     dialect = PostgresDialect(destination)
     with closing(_session(destination)) as session:
         columns = dialect.columns(session, table)

@@ -27,7 +27,7 @@ NUL_NOTE = "A text with a NUL character, which Postgres cannot store, stops the 
 
 
 def _types(kind: DataType) -> TypeSupport:
-    """PARTIAL would have to be accepted for every text; what stops a table is told when it happens, and in the docs."""
+    """Return how a type is written.  Texts are not PARTIAL, which users would have to accept for every text column."""
     name = postgres_type(kind) if kind.kind is Kind.DECIMAL else NAMES[kind.kind]
     return TypeSupport(name, note=NUL_NOTE if kind.kind is Kind.STRING else "")
 

@@ -22,7 +22,7 @@ SYSTEM_COLUMNS = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
 
 
 def postgres_type(kind: DataType) -> str:
-    """Of a column.  Texts compare byte by byte, whatever the server's locale is."""
+    """Return a column's type.  Texts compare byte by byte, regardless of the server's locale."""
     if kind.kind is Kind.DECIMAL:
         return f"numeric({kind.precision},{kind.scale})"
     return f'{TEXT} COLLATE pg_catalog."C"' if kind.kind is Kind.STRING else NAMES[kind.kind]

@@ -45,7 +45,7 @@ class Aws:
         self._opened: tuple[float, Any, Any] | None = None
 
     def put(self, rows: pa.Table) -> str:
-        """Rows as a Parquet file at a path of its own; its URL.  Raises TargetError, StorageFull."""
+        """Upload rows as a Parquet file at a new path; return its URL.  Raises TargetError, StorageFull."""
         buffer = io.BytesIO()
         pq.write_table(rows, buffer, compression="snappy", use_dictionary=False)
         key = f"{self._folder}{uuid.uuid4().hex}.parquet"
@@ -150,7 +150,7 @@ def _session(access: AwsAccess) -> Any:
 
 @contextmanager
 def explained(to: RedshiftDestination) -> Iterator[None]:
-    """Raises TargetError for whatever AWS and the way to it answer inside."""
+    """Translate all errors of AWS, and of the connection to it, to TargetError."""
     bucket = f"s3://{to.bucket}"
     try:
         yield

@@ -1,4 +1,4 @@
-"""The test of a Redshift destination: what a replicator does, on a table of its own, one step after the other."""
+"""The test of a Redshift destination: what a replicator does, on a test table, one step after the other."""
 
 from __future__ import annotations
 

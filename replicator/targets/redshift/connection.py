@@ -22,7 +22,7 @@ from replicator.targets.redshift.sql import LOAD, MAX_BYTES, MAX_TEXT_BYTES, lit
 from replicator.targets.warehouse.session import as_arrow, transaction
 
 STATEMENT_SECONDS = 3600
-# Columns keep the case of their names; a statement that nobody waits for any more ends.
+# Columns keep the case of their names; an abandoned statement ends.
 SESSION = (
     "SET enable_case_sensitive_identifier TO true",
     f"SET statement_timeout TO {STATEMENT_SECONDS * 1000}",
@@ -32,7 +32,7 @@ TOO_LONG = "Exclude the column from the replicator, or shorten the value in the 
 
 
 def connected(to: RedshiftDestination, aws: Aws) -> Any:
-    """A connection of the client that commits by itself.  Raises what `explained` explains."""
+    """Open a connection of Amazon's client with autocommit.  Raises what `explained` explains."""
     resolved(to.host, to.port)
     user, password = aws.login()
     made = redshift_connector.Connection(
@@ -104,7 +104,7 @@ class RedshiftSession:
         return int(rows.num_rows)
 
     def _copy(self, place: str, rows: pa.Table) -> None:
-        """Through a file of its own, whatever was tried before."""
+        """Upload the rows to a new file, even in a second attempt, and copy it."""
         how, value = self._aws.authorization()
         url = self._aws.put(rows)
         try:

@@ -64,7 +64,7 @@ class RedshiftDialect(Dialect):
     # Definitions
 
     def positions(self, table: TargetTable) -> TargetTable:
-        """A table of its own: Redshift's transactions conflict by tables, not by rows."""
+        """Return a separate position table for each table: Redshift's transactions conflict by tables, not by rows."""
         return TargetTable(table.namespace, POSITION + sha256(table.name.encode()).hexdigest()[:24])
 
     def columns(self, session: Session, table: TargetTable) -> list[tuple[str, DataType | None]] | None:

@@ -22,7 +22,7 @@ _OWN: Mapping[str, Meaning] = {
     "53300": (TargetError, "has no connection free", "End other connections, or raise the limit of the user."),
     "58P01": (TargetError, "did not find a staged file", AGAIN),
 }
-# Redshift has one code, XX000, for most of its own errors; what tells them apart is in their texts.
+# Redshift has one code, XX000, for most of its internal errors; their texts tell them apart.
 _TEXTS: tuple[tuple[str, Meaning], ...] = (
     ("1023", (TargetConflict, "was overtaken by another transaction (1023)", AGAIN)),
     ("serializable isolation violation", (TargetConflict, "was overtaken by another transaction (1023)", AGAIN)),
@@ -44,9 +44,9 @@ _TEXTS: tuple[tuple[str, Meaning], ...] = (
 
 @contextmanager
 def explained(where: str) -> Iterator[None]:
-    """Raises TargetError or TableError for whatever the connector and the socket raise inside.
+    """Translate all errors of the connector and the socket to TargetError or TableError.
 
-    The connector raises what Python does where a connection breaks in the midst of a message.  where: names the server.
+    The connector raises Python's own errors where a connection breaks within a message.  where: names the server.
     """
     try:
         yield

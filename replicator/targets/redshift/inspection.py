@@ -44,7 +44,7 @@ def report(to: RedshiftDestination, table: TargetTable) -> InspectedTable | None
 
 
 def preview(to: RedshiftDestination, table: TargetTable, rows: int) -> Preview | None:
-    """The first rows that are met.  None where there is no such table.  Raises TargetError."""
+    """The first rows that a read returns.  None where there is no such table.  Raises TargetError."""
     dialect = RedshiftDialect(to)
     with _session(to) as session:
         columns = dialect.columns(session, table)

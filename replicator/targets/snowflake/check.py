@@ -22,7 +22,7 @@ from replicator.targets.warehouse.dialect import POSITIONS
 
 @dataclass(frozen=True)
 class _Probe:
-    """See `targets.check.Probe`: a schema of its own."""
+    """See `targets.check.Probe`: with a separate schema."""
 
     one: SnowflakeDestination
     session: SnowflakeSession

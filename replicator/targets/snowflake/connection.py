@@ -31,10 +31,10 @@ from replicator.targets.warehouse.sql_states import AGAIN
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
-STAGE = "@~/tidemark"  # the user's own stage: nobody else reads it, and it needs no right
+STAGE = "@~/tidemark"  # the user's own stage: no other user reads it, and it needs no privilege
 STATEMENT_SECONDS = 3600
 LOCK_SECONDS = 60
-# Snowflake ends a transaction that idles for 5 minutes in somebody's way; what came then would commit by itself.
+# Snowflake ends a transaction that idles for 5 minutes and blocks another; later statements would then autocommit.
 IDLE_SECONDS = 120.0
 NETWORK_SECONDS = 300  # a request is repeated so long; Snowflake knows it again by its id
 PARAMETERS = {
@@ -127,7 +127,7 @@ class SnowflakeSession:
         return not self._open
 
     def interrupt(self) -> None:
-        """See `Session`.  By a connection of its own: this one waits for an answer."""
+        """See `Session`.  Through another connection: this one waits for an answer."""
         self._stopped.set()
         with suppress(Exception):
             other = SnowflakeSession(self._destination)

@@ -1,4 +1,4 @@
-"""Snowflake as a dialect: every definition commits by itself, no key is enforced, staging tables are temporary."""
+"""Snowflake as a dialect: every definition commits immediately, no key is enforced, staging tables are temporary."""
 
 from __future__ import annotations
 

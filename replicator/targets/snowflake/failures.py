@@ -53,7 +53,7 @@ _VALUES = range(100000, 101000)  # errors of this range repeat the value
 
 @contextmanager
 def explained(where: str) -> Iterator[None]:
-    """Raises TargetError or TableError for whatever the vendor's client and the socket raise inside.
+    """Translate all errors of the vendor's client and the socket to TargetError or TableError.
 
     where: names the account.
     """

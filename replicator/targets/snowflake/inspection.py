@@ -15,7 +15,7 @@ from replicator.targets.warehouse.inspection import table_preview, table_report
 
 
 def report(destination: SnowflakeDestination, table: TargetTable) -> InspectedTable | None:
-    """None where there is no such table.  Raises TargetError.  It needs no warehouse that runs."""
+    """None where there is no such table.  Raises TargetError.  It needs no running warehouse."""
     dialect = SnowflakeDialect(destination)
     with closing(SnowflakeSession(destination)) as session:
         columns = dialect.columns(session, table)
@@ -37,7 +37,7 @@ def report(destination: SnowflakeDestination, table: TargetTable) -> InspectedTa
 
 
 def preview(destination: SnowflakeDestination, table: TargetTable, rows: int) -> Preview | None:
-    """The first rows that are met.  None where there is no such table.  Raises TargetError."""
+    """The first rows that a read returns.  None where there is no such table.  Raises TargetError."""
     dialect = SnowflakeDialect(destination)
     with closing(SnowflakeSession(destination)) as session:
         columns = dialect.columns(session, table)

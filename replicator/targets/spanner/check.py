@@ -23,7 +23,7 @@ from replicator.targets.spanner.values import encoded
 
 @dataclass(frozen=True)
 class _Probe:
-    """See `targets.check.Probe`: a schema of its own."""
+    """See `targets.check.Probe`: with a separate schema."""
 
     session: SpannerSession
     table: TargetTable

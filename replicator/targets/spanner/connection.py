@@ -1,6 +1,6 @@
 """A session of the target, over the vendor's generated client: reads, read-write transactions, definitions.
 
-A channel of its own for each: to interrupt one is to close its channel.
+Each session has its own channel: `interrupt` closes it.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from replicator.targets.warehouse.sql_states import AGAIN
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 STATEMENT_SECONDS = 3600.0
 COMMIT_SECONDS = 300.0
-ABORTED_SECONDS = 60.0  # a transaction that is aborted again and again is given up
+ABORTED_SECONDS = 60.0  # after this, a transaction that is aborted repeatedly is abandoned
 PAUSE_SECONDS = (0.005, 1.0)
-DEFINITION_SECONDS = 3600.0  # definitions of large tables take long; they go on where nobody waits for them
+DEFINITION_SECONDS = 3600.0  # definitions of large tables take long; they continue after this wait
 POLL_SECONDS = (0.05, 5.0)
 CHANNEL = [
     ("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1),
@@ -131,11 +131,11 @@ class SpannerSession:
     # Read-write transactions
 
     def transact(self, work: Callable[[Read], Sequence[Mutation]], staged: Callable[[], None] = lambda: None) -> None:
-        """One read-write transaction: what `work` has read is as it was when what it returns is written.
+        """Run a read-write transaction: what `work` has read is unchanged when its mutations are written.
 
-        Where Spanner aborts it, all begins anew, for a minute.  staged: called right before each commit.
+        Where Spanner aborts it, all of it is repeated, for a minute.  staged: called right before each commit.
 
-        Raises TargetConflict where it is aborted again and again.
+        Raises TargetConflict where it is aborted repeatedly.
         """
         until, attempt = time.monotonic() + ABORTED_SECONDS, 0
         with self._asking():
@@ -241,7 +241,7 @@ class SpannerSession:
             return False
 
     def interrupt(self) -> None:
-        """Whatever it does now ends with an error; by any thread.  Raises nothing."""
+        """End the work under way with an error; callable from any thread.  Raises nothing."""
         self._stopped.set()
         with suppress(Exception):
             self._channel.close()

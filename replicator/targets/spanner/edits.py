@@ -164,7 +164,7 @@ def _found_equal(session: SpannerSession, table: OpenTable, wanted: keyless.Mult
 
 
 def pages(session: SpannerSession, table: TargetTable, key: Sequence[str], fields: pa.Schema) -> Iterator[pa.Table]:
-    """All rows of a table that nobody changes, in the order of its key.
+    """Yield all rows of a table that does not change meanwhile, in the order of its key.
 
     key: Spanner's names, all among those of the fields.
     """

@@ -70,7 +70,7 @@ _VALUES = re.compile(r"\{.*\}|\[.*\]|'[^']*'|\"[^\"]*\"|key .*", re.DOTALL)
 
 @contextmanager
 def explained(one: SpannerDestination) -> Iterator[None]:
-    """Raises TargetError or TableError for whatever the vendor's client raises inside."""
+    """Translate all errors of the vendor's client to TargetError or TableError."""
     try:
         with explained_login(one.settings):
             yield

@@ -21,7 +21,7 @@ COLUMNS = (
 
 
 def report(destination: SpannerDestination, table: TargetTable) -> InspectedTable | None:
-    """None where there is no such table.  Raises TargetError.  bytes: of the last hour, where Spanner tells them."""
+    """None where there is no such table.  Raises TargetError.  bytes: of the last hour, where Spanner reports them."""
     place, size = SpannerDialect(destination).place(table), 0
     with closing(SpannerSession(destination)) as session:
         columns = _columns(session, table)
@@ -45,7 +45,7 @@ def report(destination: SpannerDestination, table: TargetTable) -> InspectedTabl
 
 
 def preview(destination: SpannerDestination, table: TargetTable, rows: int) -> Preview | None:
-    """The first rows that are met.  None where there is no such table.  Raises TargetError."""
+    """The first rows that a read returns.  None where there is no such table.  Raises TargetError."""
     place = SpannerDialect(destination).place(table)
     with closing(SpannerSession(destination)) as session:
         columns = _columns(session, table)

@@ -1,6 +1,6 @@
 """Names and types in Spanner.
 
-A name begins with a letter and has letters, digits and underscores, 128 at most; names are told apart without case.
+A name begins with a letter and has letters, digits and underscores, 128 at most; case does not distinguish names.
 https://cloud.google.com/spanner/docs/reference/standard-sql/data-definition-language#naming_conventions
 """
 
@@ -122,5 +122,5 @@ def type_of(kind: pa.DataType) -> DataType:
 
 
 def api_name(table: TargetTable) -> str:
-    """Of a table in requests that are no SQL."""
+    """Return a table's name for requests other than SQL."""
     return f"{table.namespace}.{table.name}"

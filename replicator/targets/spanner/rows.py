@@ -304,7 +304,7 @@ def _first(changes: pa.Table, most: int, nbytes: int) -> int:
 
 
 def _ends(changes: pa.Table) -> npt.NDArray[np.bool_]:
-    """Which changes are surely the last of a transaction of the source; each row that was read is by itself."""
+    """Flag the changes that certainly end a transaction of the source; each READ row counts as one."""
     ends = np.zeros(changes.num_rows, np.bool_)
     for name in (TXN_ID, COMMIT_TS):
         told = pc.fill_null(changes.column(name).cast(pa.string()), "").to_numpy(zero_copy_only=False)

@@ -1,8 +1,8 @@
 """Create, evolve, rename and drop tables: marked in the position first, then made step by step (ADR 49, 51).
 
-Spanner renames no column and changes no primary key: the table is made anew beside the one that is there then, which it
-replaces when it is complete.  While it is filled, the position's mark says that it is to be discarded: whoever looks at
-the table meanwhile does so, and whoever fills it is refused from then on.
+Spanner renames no column and changes no primary key: the table is recreated beside the present one, which it replaces
+when it is complete.  While it is filled, the position's mark says that it is to be discarded.  A worker that looks at
+the table meanwhile discards it, and the worker that fills it is refused from then on.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ class RowChanges(RowsByMode):
     def _put(
         self, session: Session, table: OpenTable, change: Append | Merge, after: Position, rows: Iterable[pa.Table]
     ) -> int:
-        """Nobody sees the rows before the commit, and nobody waits for the position while they are sent."""
+        """Insert rows: no reader sees them before the commit, and the position is not locked while they are sent."""
         del change
         _to_be_staged()
         with published(session):

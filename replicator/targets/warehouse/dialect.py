@@ -58,7 +58,7 @@ class Session(Protocol):
         ...
 
     def interrupt(self) -> None:
-        """Make whatever it does now end with an error; by any thread.  Raises nothing."""
+        """End the work under way with an error; callable from any thread.  Raises nothing."""
         ...
 
     def close(self) -> None:
@@ -70,14 +70,14 @@ class Definitions(ABC):
     """Names, types and definitions in a target; standard SQL, where it does not do it otherwise."""
 
     title: str  # of the product, for messages
-    stepwise = False  # a definition commits by itself, and with it the transaction that it stands in
+    stepwise = False  # a definition commits immediately, together with the transaction that it is in
 
     @abstractmethod
     def connect(self) -> Session:
         """Raises TargetError."""
 
     def require(self, session: Session, found: SupportsInt, wanted: int, error: Callable[[int], TidemarkError]) -> None:
-        """Of the statement that the session has executed last: so many rows, else the error and no commit.
+        """Require `wanted` rows of the session's last statement; otherwise raise the error and commit nothing.
 
         It is raised at the transaction's end at the latest.
         """
@@ -240,7 +240,7 @@ class Dialect(Definitions):
     def stage(self, session: Session, table: TargetTable, rows: pa.Table) -> str:
         """Put rows into a new staging table, whose columns are the target's (and OPERATION, a text); its place.
 
-        It is this session's: whatever happens to it, nobody else meets the table.
+        No other session ever uses the table.
         """
 
     def reserve(self, session: Session, table: TargetTable) -> None:

@@ -161,7 +161,7 @@ class Positions:
 
 
 def not_ours(table: TargetTable) -> TargetConflict:
-    """A table of another replicator, or of nobody."""
+    """Return the error for a table of another replicator or another program."""
     message = f"{table} exists in the target and was not created by this replicator."
     return TargetConflict(message, table=str(table), remedy=FOREIGN_TABLE)
 

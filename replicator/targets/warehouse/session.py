@@ -12,7 +12,7 @@ import pyarrow as pa
 
 @contextmanager
 def transaction(execute: Callable[[str], Any], roll_back: Callable[[], Any]) -> Iterator[None]:
-    """See `Session.transaction`.  roll_back: whatever it raises says nothing more than what it is done for."""
+    """See `Session.transaction`.  roll_back: its errors are ignored, as the first error has the cause."""
     execute("BEGIN")
     try:
         yield

@@ -1,9 +1,9 @@
-"""Create, evolve, rename and drop tables where each definition commits by itself (ADR 49).
+"""Create, evolve, rename and drop tables where each definition commits immediately (ADR 49).
 
-A change is marked in the table's position row before it is made, and the mark tells all that is to be done: whoever
-reads a row with a mark first makes what it says.  Each step is made by one connection while another one holds the row,
-in a transaction that takes the step off the mark: so no two workers make steps of a table at a time, and a step that
-was made and not taken off is recognised by the table's columns.  A rename that was not finished is undone.
+A change is marked in the table's position row before it is made, and the mark lists all that is to be done.  A worker
+that reads a row with a mark first makes what it says.  One connection makes a step while another one locks the row, in
+a transaction that takes the step off the mark.  So no two workers make steps of a table at a time, and a step that was
+made and not taken off is recognised by the table's columns.  A rename that was not finished is undone.
 """
 
 from __future__ import annotations
@@ -109,9 +109,9 @@ class MarkedPositions(Positions):
         return recorded if same else found
 
     def claim(self, session: Session, table: TargetTable, seen: str | None) -> tuple[Row | None, bool]:
-        """The row of a table that is replaced or dropped, whatever is pending of its columns; and is it there?
+        """Return the row of a table that is replaced or dropped, regardless of pending changes of its columns.
 
-        Raises TargetConflict as `look` and `seen` do.
+        Also returns whether the table exists.  Raises TargetConflict as `look` and `seen` do.
         """
         row = self.read(session, table)
         if row is not None and row["pending"] and "steps" not in json.loads(str(row["pending"])):
@@ -157,7 +157,7 @@ class MarkedPositions(Positions):
             self._undo_rename(session, table, row, TargetTable(*pending["rename"]))
         else:
             self.settled(session, TargetTable(*pending["from"]))
-            if self.read(session, table) == row:  # there is no such rename
+            if self.read(session, table) == row:  # the other table has no such rename pending
                 self.swap(session, table, row, row | {"pending": ""})
 
     def _make_steps(self, session: Session, table: TargetTable, row: Row, steps: list[Step]) -> None:

@@ -55,7 +55,7 @@ class _Idle:
 
 
 class DatabaseTarget:
-    """Tables of one replicator in one database.  Thread-safe: each change has a connection of its own."""
+    """Tables of one replicator in one database.  Thread-safe: concurrent changes use different connections."""
 
     def __init__(
         self, dialect: Definitions, capabilities: Capabilities, positions: Positions, schemas: Schemas, rows: RowsByMode

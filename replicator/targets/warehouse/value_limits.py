@@ -43,9 +43,9 @@ def check_cells(rows: pa.Table, table: str, product: str, text: CellLimit, binar
 
 
 def check_years(name: str, values: pa.Array | pa.ChunkedArray, table: str) -> None:
-    """ValueDoesNotFit for dates and times outside of the years 1 to 9999.
+    """Raise ValueDoesNotFit for dates and times outside of the years 1 to 9999.
 
-    Sources have none beyond; Arrow would write such years in a form of its own.
+    Sources replace such values; Arrow would write their years in another form.
     """
     whole = values.cast(pa.timestamp("us")) if pa.types.is_timestamp(values.type) else values
     low, high = (

@@ -26,7 +26,7 @@ def source_config(settings: Mapping[str, Any]) -> SourceConfig:
 
 
 def _tls(mode: str, authority: str) -> dict[str, Any]:
-    """As pymysql has it, which prefers TLS where it is told nothing."""
+    """Return pymysql's TLS options; without any, it prefers TLS."""
     if mode in {"disabled", "preferred"}:
         return {"ssl_disabled": True} if mode == "disabled" else {}
     if mode == "required":

@@ -1,6 +1,6 @@
 """What every Oracle type must become, and the canonical cell of its values.
 
-Written from Oracle's manual ("Data Types", "Format Models") and the mapping that the user is told, not the pipeline.
+Written from Oracle's manual ("Data Types", "Format Models") and the documented mapping of types, not from the pipeline.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _moment(text: str | None) -> Cell:
 
 
 def written(places: int) -> Callable[[Texts], Cells]:
-    """The text of a moment, with so many digits of a second."""
+    """Format the text of a moment with `places` digits of a second."""
 
     def one(text: str) -> bytes:
         clock, _, zone = text.strip().partition(" ")[2].partition(" ")

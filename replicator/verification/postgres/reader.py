@@ -20,8 +20,8 @@ START_ROWS, BATCH_ROWS = 100, 10_000
 BATCH_CHARACTERS = 16 * 1024 * 1024
 KEYS_AT_ONCE = 200
 TABLE_KINDS = {"r", "p"}
-# How values are printed, whatever the role or the database has as its default; row_security off makes a policy that
-# would hide rows an error.
+# How values are printed, regardless of the defaults of the role or the database.  row_security off: a policy that would
+# hide rows raises an error.
 SESSION = """
     SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET TimeZone = 'UTC'; SET extra_float_digits = 3;
     SET bytea_output = 'hex'; SET xmloption = 'content'; SET search_path = ''; SET lc_monetary = 'C';

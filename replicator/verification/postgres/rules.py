@@ -1,8 +1,7 @@
 """What every Postgres type must become, and the canonical cell of its values.
 
-Written from the Postgres manual ("Data Types", "System Catalogs") and the mapping that the user is told, not the
-pipeline.  A type that no Iceberg type holds exactly is the text that the server itself prints (`SESSION` of the
-reader).
+Written from the Postgres manual ("Data Types", "System Catalogs") and the documented mapping of types, not from the
+pipeline.  A type that no Iceberg type holds exactly becomes the text that the server prints (`SESSION` of the reader).
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ GENERATED_LOGGED = 180000  # CREATE PUBLICATION … WITH (publish_generated_colu
 class PostgresColumn:
     """A row of pg_attribute, with its type in words.
 
-    `plain`: pg_type.typname of the type below all domains, "" where that is no type of the server itself; `kind`: its
-    typtype; `modifier`: the typmod that counts for it; `generated`: "", "s" (stored) or "v" (virtual).
+    `plain`: pg_type.typname of the type below all domains, "" where it is not a built-in type; `kind`: its typtype;
+    `modifier`: its effective typmod; `generated`: "", "s" (stored) or "v" (virtual).
     """
 
     name: str

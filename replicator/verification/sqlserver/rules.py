@@ -1,7 +1,7 @@
 """What every SQL Server type must become, and the canonical cell of its values.
 
-Written from Microsoft's reference (Data types; CAST and CONVERT, styles) and the mapping that the user is told, not the
-pipeline.  Every value is read as the text that the server prints.
+Written from Microsoft's reference (Data types; CAST and CONVERT, styles) and the documented mapping of types, not from
+the pipeline.  Every value is read as the text that the server prints.
 """
 
 from __future__ import annotations

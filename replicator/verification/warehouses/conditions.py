@@ -23,7 +23,7 @@ from pyiceberg.expressions import (
 
 @dataclass(frozen=True)
 class Literals:
-    """How values are written, by their types; one that has no form of its own here is written as its text is."""
+    """How values are written, by type; a value of a type without a form here is written as its text."""
 
     text: Callable[[str], str]
     decimal: Callable[[Decimal], str] | None = None

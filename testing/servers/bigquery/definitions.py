@@ -1,4 +1,4 @@
-"""CREATE, ALTER and DROP of tables.  Each commits by itself, and is atomic."""
+"""CREATE, ALTER and DROP of tables.  Each is atomic and commits on its own, outside of transactions."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Job:
 
 
 class Jobs:
-    """Thread-safe.  failing: so many of the next jobs fail, by reason; conflicts: so many transactions are aborted."""
+    """All jobs.  Thread-safe.  failing: the next jobs' errors; conflicts: the number of next transactions to abort."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables, self._jobs = tables, dict[str, Job]()
@@ -53,7 +53,7 @@ class Jobs:
         self.failing: list[str] = []
         self.failing_late: list[str] = []  # kinds of jobs that are done, and said to have failed
         self.conflicts = 0
-        self.statements: Path | None = None  # what was done is told there, a JSON string a line
+        self.statements: Path | None = None  # the log of executed queries, one JSON string per line
 
     def begin(self, body: dict[str, Any], data: bytes | None = None) -> dict[str, Any]:
         """Refusal where a job has that name."""

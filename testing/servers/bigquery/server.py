@@ -29,16 +29,16 @@ from testing.servers.bigquery.refusals import Refusal
 from testing.servers.bigquery.tables import Tables, check_clustering
 from webapp.embedded.ports import LOOPBACK
 
-STATEMENTS = "TIDEMARK_BIGQUERY_STATEMENTS"  # a file to which every statement is told that was done
+STATEMENTS = "TIDEMARK_BIGQUERY_STATEMENTS"  # the file to which every executed query is appended
 TOKEN_SECONDS = 3600
 AUDIENCE = "https://oauth2.googleapis.com/token"  # of every assertion, wherever it is sent
 Answer = dict[str, Any]
 
 
 class Service:
-    """What there is, and what goes wrong next.
+    """The server's state, and the faults to inject next.
 
-    lost: so many answers of jobs; refused: connections; unavailable: requests; limited: jobs that cannot begin.
+    Counts of faults: lost answers of jobs, refused connections, unavailable requests, limited jobs (not begun).
     """
 
     def __init__(self, public_key: bytes, address: str) -> None:

@@ -80,7 +80,7 @@ class Tables:
             self._database.execute(sql)
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
-        """A connection of its own."""
+        """Return a new DuckDB connection to the same database, in UTC."""
         made = self._database.cursor()
         made.execute("SET TimeZone = 'UTC'")
         return made

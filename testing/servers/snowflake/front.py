@@ -1,11 +1,16 @@
-"""The server: fakesnow, with what it lacks.
+"""The server: fakesnow, with additions.
 
-What fakesnow lacks, or does otherwise than Snowflake, is added: a definition commits the transaction that it stands
-in; a request is done once, however often its client repeats it; the user's stage and REMOVE; temporary tables under
-any name; renames into another schema; a transaction that conflicts with another one is told so; one that idles is
-rolled back; a password; PUBLIC as the schema of a session; NULL among timestamps; numbers of 38 digits; quotation
-marks and dollar signs in names.  It is not Snowflake: it has no roles, no warehouses, and no locks.  Its tables are in
-memory.
+Added is what fakesnow lacks or does differently from Snowflake:
+
+- a definition commits the open transaction;
+- a repeated request is executed once;
+- the user's stage, and REMOVE;
+- temporary tables under any name, and renames into another schema;
+- a conflict of transactions is an error of Snowflake's, and an idle transaction is rolled back;
+- a password, and PUBLIC as a session's schema;
+- NULL among timestamps, numbers of 38 digits, quotation marks and dollar signs in names.
+
+It is not Snowflake: it has no roles, no warehouses, and no locks.  Its tables are in memory.
 """
 
 from __future__ import annotations

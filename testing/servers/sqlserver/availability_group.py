@@ -1,8 +1,8 @@
 """Two of the emulator's servers as an availability group: a primary replica, and a readable secondary.
 
-The secondary lies over a standby of Postgres, so its redo is a real one: it trails, can be held, and shows what
-committed in the order of the log ("Offload read-only workload to secondary replica of an Always On availability
-group").  Its port is that of the secondary, and the other one the listener's, whatever failovers there are.
+The secondary runs over a standby of Postgres, so its redo is a real one: it trails, can be paused, and shows commits
+in the order of the log ("Offload read-only workload to secondary replica of an Always On availability group").  Both
+ports stay the same across failovers: one is the listener's (the primary), the other one the secondary's.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ class AvailabilityGroup:
         self.join()
 
     def join(self) -> None:
-        """Databases that were made since, too (ALTER AVAILABILITY GROUP … ADD DATABASE).
+        """Add the databases created since then, too (ALTER AVAILABILITY GROUP … ADD DATABASE).
 
-        The secondary has a logical slot of its own of each, which outlives a promotion: what the capture job of the
-        primary had not read, that of the new primary reads.
+        For each database with change data capture the secondary has its own logical slot, which outlives a promotion:
+        the new primary's capture job reads what the old primary's had not read.
         """
         self.caught_up()
         for name, oid in _rows(self.primary.postgres, "postgres", _CAPTURED):
@@ -121,16 +121,16 @@ class AvailabilityGroup:
     # Failover
 
     def diverge(self) -> None:
-        """The secondary goes on by itself with what it has: from here on its past is another than the primary's."""
+        """Promote the secondary on its own: from here on its history differs from the primary's."""
         self.secondary.stop_sessions()
         _promote(self.secondary.postgres)
         self.states(secondary={"role": "primary"})
         self.secondary.start()
 
     def failover(self, *, jobs: bool = True) -> None:
-        """The secondary becomes primary, with all the log that it got; there is no secondary until `renew`.
+        """Make the secondary the primary, with all the log it has received; it has no secondary until `renew`.
 
-        jobs: its server has jobs of change data capture already; they lie in msdb, which is each server's own
+        jobs: its server already has the jobs of change data capture; they are in msdb, a database of each server
         ("sys.sp_cdc_add_job"; "Replication, change tracking, & change data capture - Always On availability groups").
         """
         old, new = self.primary.postgres, self.secondary.postgres

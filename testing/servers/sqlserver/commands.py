@@ -1,4 +1,4 @@
-"""Statements that are no queries: variables, transactions, settings, definitions, procedures."""
+"""Statements other than queries: variables, transactions, settings, definitions, procedures."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def _view(session: Session, statement: Statement, cursor: Cursor) -> None:
 def _run(
     session: Session, statements: list[str], table: TableName | None, told: dict[str, object] | None = None
 ) -> None:
-    """Definitions in one transaction; what is captured is told of them by the log."""
+    """Run definitions in one transaction; a message in the log (`told`) reports them to the capture job."""
     if session.state.implicit and not session.state.depth:
         session.begin()
 

@@ -11,7 +11,7 @@ ENDS_TRANSACTION = frozenset({1205, 3960, 241, 245, 8114, 242, 8169})
 
 
 class Refusal(Exception):
-    """What a client is told; level: its severity."""
+    """An error message for a client; level: its severity."""
 
     def __init__(self, number: int, message: str, level: int = 16, state: int = 1) -> None:
         super().__init__(message)
@@ -24,7 +24,7 @@ def read_only(database: str) -> Refusal:
 
 
 def refused_replica(told: Mapping[str, Any], database: str, *, read_only: bool) -> Refusal | None:
-    """For a login to a replica that does not take it; `told`: see `AvailabilityGroup.states`."""
+    """Return the error for a login that the replica does not accept; `told`: see `AvailabilityGroup.states`."""
     start, allow = f"The target database, '{database}', is", told.get("allow", "all")
     if told["role"] == "resolving":
         return Refusal(

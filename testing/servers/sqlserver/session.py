@@ -100,7 +100,7 @@ class Session:
     # Batches
 
     def run(self, sql: str, variables: Mapping[str, Value] | None = None, *, done: int = tokens.DONE) -> None:
-        """A batch, or the statement of a call; errors are told, Cancelled and ConnectionError raised."""
+        """Run a batch, or a call's statement; errors go to the client, Cancelled and ConnectionError are raised."""
         before, self.variables, self.done = self.variables, dict(variables or {}), done
         try:
             self._node(batch.parsed(sql))
@@ -113,7 +113,7 @@ class Session:
                 self.variables = before
 
     def told(self, refusal: Refusal) -> None:
-        """The client, and @@ERROR."""
+        """Report an error to the client and in @@ERROR."""
         self.state.error = refusal
         self.flush()
         self.channel.add(tokens.message(refusal.number, refusal.message, level=refusal.level, state=refusal.state))
@@ -371,9 +371,9 @@ class Session:
         self.channel.add(tokens.changed(kind, new, old))
 
     def atomic(self, run: Callable[[], None], *, writes: bool = True, locks: Sequence[str] = ()) -> None:
-        """Run a statement by itself: it is taken back alone where it fails, within a transaction, too.
+        """Run a statement atomically: if it fails, only the statement is rolled back, also within a transaction.
 
-        locks: statements that lock what it reads; they last as long as it, or where they are to, the transaction.
+        locks: statements that lock what it reads, until its end or, if marked as held, until the transaction's end.
         """
         if self.around.secondary and writes:
             raise read_only(self.connection.database)
@@ -453,7 +453,7 @@ class Session:
         self.done = tokens.DONE
 
     def cancelled(self) -> None:
-        """The client is told that its statement has ended."""
+        """Report to the client that its statement was cancelled."""
         self._pending = b""
         self.connection.restore(self.channel.attention)
         self.channel.add(tokens.done(tokens.CANCELLED))

@@ -48,7 +48,7 @@ class EmbeddedAzure:
 
     @property
     def host(self) -> str:
-        """The account as a place names it; nobody asks the network for it."""
+        """The account's host name in URLs; it is never resolved."""
         return f"{self.account}.dfs.core.windows.net"
 
     @property

@@ -1,6 +1,6 @@
 """Embedded Google Cloud Storage: fake-gcs-server over a folder, for tests.
 
-It speaks the JSON protocol, resumable uploads included, and asks nobody who they are.  Go builds it on first use.
+It serves the JSON API with resumable uploads, without authentication.  Go builds it on first use.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class EmbeddedGcs:
 
     @property
     def endpoint(self) -> str:
-        """What a client has to be told."""
+        """The endpoint for clients."""
         return f"http://{LOOPBACK}:{self.port}"
 
     def start(self) -> None:

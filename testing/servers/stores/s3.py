@@ -36,7 +36,7 @@ class EmbeddedS3:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a client has to be told."""
+        """A client's settings, as environment variables."""
         return {
             "AWS_ACCESS_KEY_ID": self.user,
             "AWS_SECRET_ACCESS_KEY": self.secret,

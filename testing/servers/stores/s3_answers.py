@@ -39,7 +39,7 @@ class S3Answers:
 
     @property
     def endpoint(self) -> str:
-        """What a client has to be told."""
+        """The endpoint for clients."""
         return f"http://{LOOPBACK}:{self.port}"
 
     def start(self) -> None:
@@ -72,6 +72,6 @@ class S3Answers:
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True, name="s3-answers").start()
 
     def stop(self) -> None:
-        """Nobody can connect any more."""
+        """Stop the server and close its port."""
         self._server.shutdown()
         self._server.server_close()

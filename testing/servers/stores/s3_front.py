@@ -47,7 +47,7 @@ class S3Front:
 
     @property
     def endpoint(self) -> str:
-        """What a client has to be told."""
+        """The endpoint for clients."""
         return f"http://{LOOPBACK}:{self.port}"
 
     def start(self) -> None:

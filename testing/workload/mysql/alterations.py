@@ -245,8 +245,10 @@ def _convert(draft: SchemaDraft, table: TableModel) -> Statements | None:
 
 
 def _spoiled(column: ColumnModel) -> bool:
-    """MariaDB 11.4 and MySQL 8.0.12 keep the labels' bytes of the old character set: they are no texts any more, and
-    their rows' values are lost.
+    """Would CONVERT TO CHARACTER SET break the column's labels?
+
+    MariaDB 11.4 and MySQL 8.0.12 keep the labels' bytes of the old character set: these are not valid texts in the new
+    one, and the rows' values are lost.
     """
     return bool(column.kind.labels) and not column.kind.collation.startswith("utf8")
 

@@ -15,7 +15,7 @@ UNSELECTED = "unselected"
 
 
 def trigger(draft: SchemaDraft, table: TableModel) -> Statements:
-    """Each changed row adds one to a table of its own, in the same statement."""
+    """A trigger: each changed row adds a row to a new audit table, in the same statement."""
     pen, maker = draft.pen, draft.maker
     number = ColumnModel(
         maker.name("id", odd=0), MySQLKind("int"), nullable=False, number="plain", extra="AUTO_INCREMENT"
@@ -45,7 +45,7 @@ def sequence(draft: SchemaDraft, _table: TableModel) -> Statements | None:
 
 
 def forged_marks(draft: SchemaDraft, _table: TableModel) -> Statements:
-    """Somebody writes into Tidemark's own table: the marks of all replicators again, others out of them, and
+    """Another program writes into Tidemark's own table: repeats all replicators' marks, or forges marks from them or
     garbage.
     """
     kind = draft.pen.choice("LOH")

@@ -241,7 +241,7 @@ def _timestamp(kind: MySQLKind, pen: Pen) -> str:
     if kind.zero and pen.chance(0.2):
         return "'0000-00-00 00:00:00'"
     if pen.chance(0.1):
-        return pen.choice(("FROM_UNIXTIME(2147483647)", "FROM_UNIXTIME(1)"))  # first and last, whatever the time zone
+        return pen.choice(("FROM_UNIXTIME(2147483647)", "FROM_UNIXTIME(1)"))  # first and last, in any time zone
     day = pen.choice(("1970-01-02", "2038-01-17", "2024-03-31", "2024-10-27",
                       f"{pen.randint(1971, 2037)}-{pen.randint(1, 12):02d}-{pen.randint(1, 28):02d}"))  # fmt: skip
     return plain(f"{day} {_clock(pen)}{_fraction(kind, pen)}")

@@ -58,7 +58,7 @@ def _rename_column(draft: SchemaDraft, table: TableModel) -> Statements | None:
 
 
 def _swap_names(draft: SchemaDraft, table: TableModel) -> Statements | None:
-    """Two columns change names by way of a third; each statement commits by itself."""
+    """Two columns swap names through a third name; each statement is a transaction."""
     columns = [column for column in table.renamable if column.plain]
     if len(columns) < 2:  # noqa: PLR2004
         return None

@@ -21,7 +21,7 @@ ZONES = ("+00:00", "+05:30", "-08:00", "+14:00")
 
 
 def sessions(pen: Pen, writers: tuple[int, int]) -> tuple[OracleSession, ...]:
-    """Of so many writers."""
+    """Draw the writers' sessions; `writers`: their least and greatest number."""
     return tuple(OracleSession(pen.choice(ZONES), CHARSET) for _ in range(pen.randint(*writers)))
 
 

@@ -17,7 +17,7 @@ from testing.workload.postgres.values.kinds import PostgresKind
 from testing.workload.postgres.values.rng_literals import names, quoted
 from testing.workload.schemas import ColumnModel, Statements, TableModel
 
-ENOUGH = 3  # tables, so that one may be given up
+ENOUGH = 3  # tables, so that the others still stream when one is refused
 EXTENSIONS = ("hstore", "citext", "ltree")
 
 
@@ -32,7 +32,7 @@ def prelude(draft: SchemaDraft) -> Statements:
 
 
 def trigger(draft: SchemaDraft, table: TableModel) -> Statements:
-    """Each changed row adds one to a table of its own, in the same statement."""
+    """A trigger: each changed row adds a row to a new audit table, in the same statement."""
     pen, maker = draft.pen, draft.maker
     number = ColumnModel(
         maker.name("id", odd=0), PostgresKind("integer"), nullable=False, number="plain", extra=keys.IDENTITY
@@ -57,7 +57,7 @@ def view(draft: SchemaDraft, table: TableModel) -> Statements:
 
 
 def sequence(draft: SchemaDraft, _table: TableModel) -> Statements:
-    """Its changes are in the log, and are no table's."""
+    """A sequence, whose changes are in the log but belong to no table."""
     name = draft.maker.name("sequence", odd=0.2)
     draft.sequences.append(name)
     return (f"CREATE SEQUENCE {quoted(name)} CACHE {draft.pen.choice((1, 3, 1000))}",)
@@ -71,7 +71,7 @@ def next_value(draft: SchemaDraft, _table: TableModel) -> Statements | None:
     return (draft.pen.choice((f"SELECT nextval({name})", f"SELECT setval({name}, {draft.pen.randint(1, 10**6)})")),)
 
 
-# What somebody might write who knows Tidemark, as SQL: that all tables were dropped, and marks of chunks.
+# What a program that knows Tidemark could write, as SQL: that all tables were dropped, and marks of chunks.
 _ALL_DROPPED = (
     "(SELECT json_build_object('dropped', json_agg(oid::int8), 'relations', '[]'::json, 'types', '[]'::json)::text FROM"
     " pg_class WHERE relnamespace = quote_ident(current_schema())::regnamespace AND relkind IN ('r', 'p'))"
@@ -86,7 +86,7 @@ _FORGED = (
 
 
 def message(draft: SchemaDraft, _table: TableModel) -> Statements:
-    """Somebody else's words in the log, and such as pass for Tidemark's: anybody may write any."""
+    """Messages of other programs in the log, some of them forgeries of Tidemark's: any user may write any message."""
     kept = draft.pen.choice(("true", "true", "false"))
     prefix, words = draft.pen.choice(("other", "tidemark ", "tidemark", "tidemark.ddl")), draft.pen.choice(_FORGED)
     draft.used["forged message"] += prefix in {"tidemark", "tidemark.ddl"}
@@ -94,9 +94,9 @@ def message(draft: SchemaDraft, _table: TableModel) -> Statements:
 
 
 def republish(draft: SchemaDraft, table: TableModel) -> Statements:
-    """Somebody takes a table out of the publication, changes it, and puts it back, all between two looks.
+    """Another program drops a table from the publication, changes its rows, and adds it back after 0 to 3 seconds.
 
-    It was in it, or nothing is done.
+    A table that was not in the publication is not added.
     """
     draft.used["published anew"] += 1
     name = table.sql.replace("'", "''")

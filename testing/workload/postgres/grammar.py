@@ -29,7 +29,7 @@ SETTINGS = {
 
 
 def sessions(pen: Pen, writers: tuple[int, int]) -> tuple[PostgresSession, ...]:
-    """Of so many writers."""
+    """Draw the writers' sessions; `writers`: their least and greatest number."""
     charsets = CHARSETS if pen.chance(0.5) else ("UTF8",)
     return tuple(
         PostgresSession(

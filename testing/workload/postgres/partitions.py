@@ -1,4 +1,4 @@
-"""Operations on a table's partitions: the table is one, whatever its rows lie in."""
+"""Operations on a table's partitions: to a replicator it is one table, in any partitions."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _remake(draft: SchemaDraft, table: TableModel) -> Statements | None:
 
 
 def _for_a_moment(draft: SchemaDraft, table: TableModel) -> Statements | None:
-    """Made, filled and gone, by DROP or as a table of its own, before anybody has looked."""
+    """A partition that is created, filled and dropped (or truncated, then dropped) before the catalog is read again."""
     ranged = [column for column in table.columns if column.number == "plain"]
     if not isinstance(table, PostgresTable) or not table.bounds or not ranged:
         return None

@@ -207,7 +207,7 @@ class SchemaMaker(schemas.SchemaMaker):
         ]
         if not shapes or any(c.extra or "IDENTITY" in c.generated for c in table.columns):
             return table
-        if table.identity not in ("", "full"):  # each partition has an index of its own
+        if table.identity not in ("", "full"):  # the identity names one index, but each partition has its own
             table = replace(table, identity="full")
         clause, count, bounds = self.pen.choice(shapes)
         parts = tuple(self.name("part", odd=0.2) for _ in range(count))

@@ -105,7 +105,7 @@ def _widen(draft: SchemaDraft, table: TableModel) -> Statements | None:
 
 
 def _nullability(draft: SchemaDraft, table: TableModel) -> Statements | None:
-    """NOT NULL is given up."""
+    """A column becomes nullable."""
     columns = [column for column in table.free if changeable(column) and not column.nullable]
     if not columns or table.indexes:
         return None

@@ -37,7 +37,7 @@ def said(statement: str) -> str:
 
 
 class Cursor:
-    """Runs a statement to its end, whatever it answers."""
+    """Runs a statement to its end, and skips all results of one that returns no rows first."""
 
     def __init__(self, cursor: Any) -> None:
         self._cursor = cursor

@@ -21,7 +21,7 @@ SETTINGS = {
 
 
 def sessions(pen: Pen, writers: tuple[int, int]) -> tuple[PostgresSession, ...]:
-    """Of so many writers."""
+    """Draw the writers' sessions; `writers`: their least and greatest number."""
     return tuple(
         PostgresSession("UTC", "UTF8", tuple((name, pen.choice(values)) for name, values in SETTINGS.items()))
         for _ in range(pen.randint(*writers))

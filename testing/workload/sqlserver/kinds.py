@@ -106,7 +106,7 @@ def _characters(kind: SqlServerKind, pen: Pen) -> str:
     most = kind.size if kind.size and kind.size > 0 else 100
     if pen.chance(0.4):
         return text(pen.choice([one for one in _ODD if len(one) <= most]))
-    if kind.name == "nchar":  # which is filled up to so many halves of UTF-16, in the emulator to so many characters
+    if kind.name == "nchar":  # padded to `size` UTF-16 code units, by the emulator to as many characters
         return text("".join(pen.choices(_WIDE.replace("\U0001f388", ""), k=pen.randint(0, most // 2))))
     wide = kind.name.startswith("n") or kind.collation.endswith("UTF8")
     letters = _WIDE if wide else _CYRILLIC if kind.collation.startswith("Cyrillic") else _LATIN
@@ -189,7 +189,7 @@ def _money(low: int) -> Callable[[SqlServerKind, Pen], str]:
 
 
 def _variant(pen: Pen) -> str:
-    """Each value has a type of its own."""
+    """A value of sql_variant, of any type that it can hold."""
     while (kind := any_kind(pen)).name in NO_VARIANT or kind.size == MAX:
         pass
     declared = replace(kind, collation="").declared()

@@ -1,7 +1,7 @@
 """The contract of targets at a real account: `make test-live DESTINATION=snowflake`.
 
 A destination's settings are environment variables, TIDEMARK_LIVE_ and a field's name: TIDEMARK_LIVE_ACCOUNT=MYORG-PROD.
-What the tests make lies in namespaces of their own, which are dropped after each.
+Each test works in a new namespace, which is dropped after it.
 """
 
 from __future__ import annotations

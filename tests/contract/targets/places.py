@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class TargetPlace:
-    """worker: a target of its own, as another process would open it; read: the table's current rows by another program.
+    """worker: opens a new target, as another process would; read: the table's current rows, read by another program.
 
-    copies: several tests have a table of one name at the same time in the same place: `namespace` keeps them apart.
+    namespace: keeps apart tables of one name that several tests have in the same place at the same time.
     """
 
     kind: TargetKind
@@ -122,7 +122,7 @@ def iceberg_adls(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
 
 
 def iceberg_hive(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
-    """A Hive Metastore, on S3 with keys of its own."""
+    """A Hive Metastore, on S3 with access keys in the settings."""
     hive: EmbeddedHive = request.getfixturevalue("hive")
     return _catalog_place({**STORES["s3"](request, folder), "catalog": "hive", "uri": hive.uri}, folder)
 
@@ -218,7 +218,7 @@ def _lake_place(
 
 
 def kafka(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
-    """A broker; the tables are rebuilt from their topics by a consumer of its own."""
+    """A broker; an independent consumer rebuilds the tables from their topics."""
     from replicator.targets.kafka.config import KafkaConfig
     from replicator.targets.kafka.target import KafkaTarget
     from tests.integration.kafka.consumer import Topic
@@ -248,7 +248,7 @@ def delta(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
 
 
 def delta_s3(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
-    """The same in S3, with keys of its own."""
+    """The same in S3, with access keys in the settings."""
     return _delta_in("s3", request, folder)
 
 
@@ -425,7 +425,7 @@ def spanner(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
 
 
 def postgres_stepwise(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
-    """A server in which each definition commits by itself."""
+    """A server in which each DDL statement commits in a separate transaction."""
     from tests.integration.warehouse.stepwise import stepwise_target
 
     place = _postgres_place(request, folder, "indexed")

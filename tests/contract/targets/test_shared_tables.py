@@ -1,4 +1,4 @@
-"""Tables that several source tables share: each part keeps what a table of its own would, whatever the others do."""
+"""Tables that several source tables share: each part behaves as a separate table, regardless of the others."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Part:
 
 @pytest.fixture
 def parts(place: TargetPlace) -> Callable[..., list[Part]]:
-    """So many parts of a new table."""
+    """Return a function that makes `count` parts of a new table."""
     if not place.kind.capabilities.shared_modes:
         pytest.skip("no shared tables")
 
@@ -204,7 +204,7 @@ def test_a_stale_worker_of_a_part_is_refused(place: TargetPlace, parts: Callable
 
 
 def test_columns_unite(place: TargetPlace, parts: Callable[..., list[Part]]) -> None:
-    """Added, widened, dropped and renamed in one part, whatever the other has."""
+    """Columns are added, widened, dropped and renamed in one part, regardless of the other's columns."""
     target = place.target()
     one, two = parts()
     one.create(target)

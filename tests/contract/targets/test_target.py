@@ -1,6 +1,6 @@
-"""What every target keeps: the position and the rows are one, a stale worker is refused, each change has its effect.
+"""What every target keeps: position and rows commit together, a stale worker is refused, each change has its effect.
 
-A kind's own tests say more of it; these say the same of all, and of one that somebody adds.
+A kind's own tests cover more of it; these are the same for all kinds, including one that a plugin adds.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ pytestmark = [pytest.mark.integration, pytest.mark.spark]
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"], TableId("shop", "keyed"))
 KEYLESS = schema_of({"a": "string", "n": "int"}, (), TableId("shop", "keyless"))
 NUMBERS = itertools.count(1)
-# What a worker can have done when it dies: nothing visible, or everything.
 PLAIN = tuple(
     one.replace(tzinfo=None)
     for one in (dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.datetime(2199, 12, 31, 23, 59, 59, 999999, dt.UTC))
 )
+# What a worker can have done when it dies: nothing visible, or everything.
 POINTS = ("apply.read.after", "apply.stage.before", "apply.publish.before", "apply.publish.after")
 ALL_TYPES = (
     BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, decimal(10, 2), decimal(38, 0),
@@ -81,7 +81,7 @@ def unharmed() -> Iterator[None]:
 
 
 def modes(place: TargetPlace) -> list[Mode]:
-    """Each that the kind has; a kind without modes keeps every change, whatever it is told."""
+    """Return the modes of the kind; a kind without modes ignores the mode and keeps every change."""
     return sorted(place.kind.capabilities.modes) or [Mode.MIRROR]
 
 
@@ -126,7 +126,7 @@ def test_a_table_begins_where_it_is_told_and_says_so(place: TargetPlace) -> None
 
 
 def test_a_table_that_is_being_loaded_has_no_load_yet(place: TargetPlace) -> None:
-    """One without a key: rows that are read and changes that come meanwhile cannot be told apart in it."""
+    """A table without a key: in it snapshot rows and concurrent changes cannot be distinguished."""
     table = made(place, place.target(), KEYLESS, load="")
     target = place.target()
     assert settled(target.position(table)) == beginning(place, -1, "")

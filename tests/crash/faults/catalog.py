@@ -79,7 +79,7 @@ class RestLake(Lake):
 
 
 class GlueLake(Lake):
-    """AWS Glue as moto plays it, with tables on S3: all go there with the credentials of their own environment."""
+    """AWS Glue simulated by moto, with tables on S3; each process takes the credentials from its environment."""
 
     kind = "iceberg"
 

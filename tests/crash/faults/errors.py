@@ -33,7 +33,7 @@ NUMBERS = (
     1213, 1226, 1227, 1290, 1317, 1412, 1429, 1436, 1459, 1615, 1637, 1712, 1812, 1814, 1815, 1836, 1932, 1969, 3024,
     4031, 65000,
 )  # fmt: skip
-# SQL Server's own, with their severity and the English words by which they are told apart ("Database Engine errors"):
+# SQL Server's own, with their severity and the English text that identifies them ("Database Engine errors"):
 # locks, memory, limits, space, rights, syntax, objects that are gone, conflicts, availability.
 SQLSERVER = {
     102: (15, "Incorrect syntax near 'x'."), 207: (16, "Invalid column name 'x'."),
@@ -176,7 +176,7 @@ class PostgresMessages(Messages):
         return _framed(QUERY, raising.encode() + b"\0")
 
     def _cut_short(self, block: memoryview) -> bytes:
-        """So many messages of the answer, then the error, then that the session is ready."""
+        """Pass on the first `_passed` messages of headers and rows, then the error, then ReadyForQuery."""
         self._answered += block
         out = b""
         while len(self._answered) >= 5 and len(self._answered) >= (
@@ -220,7 +220,7 @@ class MySQLMessages(Messages):
         return struct.pack("<I", len(signal) + 1)[:3] + b"\0" + bytes([_COM_QUERY]) + signal
 
     def _cut_short(self, block: memoryview) -> bytes:
-        """The columns of a result and so many rows, then the error; the rest is swallowed.  In place of an OK."""
+        """Pass on the columns of a result and `_passed` rows, then the error, and drop the rest; an OK is replaced."""
         self._answered += block
         out = b""
         while self._error is not None and len(self._answered) >= 4:

@@ -51,11 +51,11 @@ class Strikes:
         begin: Callable[[], Life],
         future_lost: Callable[[], None],
     ) -> None:
-        """`find`: the replicator as it is now; `begin`: another worker for it; `future_lost` is called before the
-        source goes back.
+        """`find` returns the current replicator, `begin` starts another worker for it; `future_lost` is called before
+        the source or the metadata database is restored to an older state.
 
-        `differences`: what the replicator should have done and did not.  anew: it was started from scratch.
-        going_back: what the journal learns now it will not know later.
+        differences: what the replicator should have done and did not.  anew: it was restarted from scratch.
+        going_back: the metadata database will be restored, so the journal will lose what it learns now.
         """
         self._stand, self._source, self._proxy, self._random = stand, source, proxy, chance
         self._find, self._begin, self._future_lost = find, begin, future_lost
@@ -185,8 +185,8 @@ class Strikes:
         return self._refused(life) if read else life
 
     def _restore_metadata(self, life: Life) -> Life:
-        """To a copy of some seconds ago; half of the time whoever worked then works on, though one should have stopped
-        all.
+        """Restore a copy that is some seconds old; in half of the cases the worker runs on, although an operator should
+        stop all workers first.
         """
         self.going_back = True
         self._stand.copy_metadata()
@@ -219,7 +219,7 @@ class Strikes:
         return True
 
     def _other(self, life: Life) -> Life:
-        """A moment later, with somebody at work."""
+        """Wait a moment, and return a running worker: this one, or a new one if it has ended."""
         time.sleep(0.2)
         return life if life.alive else self._begin()
 

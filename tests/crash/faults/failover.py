@@ -1,10 +1,10 @@
-"""How long nobody works when the worker that did is gone: `python -m tests.crash.faults.failover --kills 50 --stage
+"""Measure how long a stage stops when its owner is lost: `python -m tests.crash.faults.failover --kills 50 --stage
 capture|merge`.
 
-Three workers of the stage, as on three hosts; two of them reach the metadata database through a proxy of their own.
-Whoever works is killed, frozen for longer than its lease, cut off from the metadata database, or told to stop as at a
-rolling restart; the time is taken until another one's first commit.  At the end source and target are compared row by
-row.
+Three workers of the stage run as on three hosts; two of them reach the metadata database through a separate proxy each.
+The owner is killed, frozen for longer than its lease, cut off from the metadata database, or stopped as in a rolling
+restart (SIGTERM).  The time until another worker's first commit is measured.  At the end source and target are compared
+row by row.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Takeover:
-    """Seconds from the blow to the new owner's lease, and to its first journal commit."""
+    """Seconds from the blow to the new owner's lease, and to its first commit: in the journal, or in the target."""
 
     way: str
     host: str
@@ -107,7 +107,7 @@ class Hosts:
             host.close()
 
     def owner(self, replicator: int) -> str:
-        """Name of the worker that works now; empty where nobody says so, or more than one while they hand on."""
+        """Return the name of the active worker; empty where none or several report the task, or the lease moved."""
         fence = self.fence(replicator)
         told = self._asking.control.inspect(timeout=1.0).active() or {}
         working = [
@@ -124,7 +124,7 @@ class Hosts:
         return Lease.objects.values_list("fence", flat=True).get(name=f"{self.stage}:{replicator}")
 
     def strike(self, owner: str, way: str, seconds: float) -> None:
-        """Returns at once; one that was frozen or cut off is there again after `seconds`."""
+        """Strike the owner in this way; a cut connection returns after `seconds`, a frozen worker with `thaw`."""
         if way == "cut off":
             self._more[owner].proxy.hang(seconds)
             return
@@ -136,7 +136,7 @@ class Hosts:
             process.wait(5)
 
     def thaw(self) -> None:
-        """Whoever was frozen goes on; whoever was killed is there again."""
+        """Resume a frozen worker, and restart the hosts whose worker has ended."""
         if self._frozen is not None:
             self._frozen.send_signal(signal.SIGCONT)
         self._frozen = None
@@ -144,8 +144,9 @@ class Hosts:
             assert host.process
 
     def owner_for(self, way: str, replicator: int, dice: random.Random) -> str:
-        """Whoever works, after a while, and can be struck so: the fleet's own worker has no proxy, and is restarted
-        until another one works.
+        """Wait a while, and return an owner that can be struck in this way.
+
+        The fleet's own worker has no proxy to cut off, so it is restarted until another one works.
         """
         ends = time.monotonic() + MOST_SECONDS
         while time.monotonic() < ends:

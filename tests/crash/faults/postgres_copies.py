@@ -31,7 +31,7 @@ LOCK_SECONDS = (0.5, 3.0)
 STORES_PART = 0.25  # of the troubles, where there is a store
 TROUBLES = ("cut", "cut", "cut", "cancel", "cancel", "lock", "fast restart", "crash")
 OURS = "usename = current_user AND application_name = 'tidemark' AND pid <> pg_backend_pid()"
-# What Postgres cannot store, whatever Tidemark does: texts with NUL (bytes that become a text have some), long names.
+# Errors for what the server cannot store: text with NUL (also from bytes that become text), long or quoted names.
 REFUSED = ("NUL character", "more than 63 bytes", "more than 127 bytes", "quotation mark", "Redshift takes")
 COLUMNS = {KEYED: ("id", "v", "amount", "stamp"), KEYLESS: ("t", "n")}
 
@@ -47,7 +47,7 @@ class PostgresCopies:
         """breaking: held while anything is broken."""
         self.server = EmbeddedPostgresSource(folder, options={"wal_level": "replica"})
         self.made = Counter[str]()
-        self.folder = folder.with_name("no-files")  # the tables are no folders
+        self.folder = folder.with_name("no-files")  # a folder that does not exist: the tables have none
         self._breaking, self._over, self._quiet = breaking, threading.Event(), 0
 
     @property
@@ -140,7 +140,7 @@ class PostgresCopies:
 
 
 class RedshiftCopies(PostgresCopies):
-    """A stand-in for Redshift, and a store with troubles of its own."""
+    """A stand-in for Redshift, and a store that has its faults, too."""
 
     kind = "redshift"
 

@@ -74,7 +74,7 @@ class Proxy:
         with self._change:
             self._cut_after = self._cut_inside = None
             live = [link for link in self._links if not link.over]
-            self.cuts += len(live)  # before anybody can see it
+            self.cuts += len(live)  # before a peer can notice the cut
             for link in live:
                 link.end()
             self._change.notify_all()
@@ -251,7 +251,7 @@ class _Link:
         if last:
             broken = self.over
             with self._lock:
-                self.over = True  # closed sockets are nobody's any more
+                self.over = True  # `end` must not shut down closed sockets
             for one in (self._client, self._server):
                 _reset(one) if broken else one.close()
             self._proxy.gone(self)

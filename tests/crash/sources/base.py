@@ -24,15 +24,15 @@ def copied(folder: Path, to: Path) -> None:
 
 
 class SourceUnderTest(ABC):
-    """A server, and a history's part of it, by the history's name: its tables lie in `TableId.database` of that name.
+    """A server, and the part of it for one history: its tables have the history's name as their `TableId.database`.
 
     dialect   of its histories; `version` is the server's major version where that matters to them
     kind      of the connection in Tidemark
     errors    what its client library raises
-    tls_off   how a connection is told to use no TLS
-    moves_are_updates   the log tells an UPDATE of a key as one event, not as DELETE and INSERT
-    locks_python   its client library keeps Python's lock while it waits for some rows
-    nets_changes   its log tells what became of keys, and not each change
+    tls_off   the connection's setting for no TLS
+    moves_are_updates   the log has an UPDATE of a key as one event, not as DELETE and INSERT
+    locks_python   its client library holds the GIL while it waits for some rows
+    nets_changes   its log has the net change of each key, not every change
     """
 
     dialect: ClassVar[Dialect]
@@ -113,7 +113,7 @@ class SourceUnderTest(ABC):
         raise NotImplementedError
 
     def hold_redo(self, seconds: float) -> None:
-        """Of a group of servers: that which is read stands still for so long."""
+        """Of a group of servers: pause redo on the one that is read, for `seconds`."""
         raise NotImplementedError
 
     def answer_errors(self, proxy: Proxy, statements: int, chance: random.Random, share: float = 1.0) -> None:
@@ -132,7 +132,7 @@ class SourceUnderTest(ABC):
         return 0
 
     def log_files(self) -> list[Path]:
-        """Of the source's log, as far as it tells somebody who looks at a finding later what was done."""
+        """Files of the source's log that help to analyse a finding later."""
         return []
 
     def execute(self, *statements: str, name: str | None = None) -> None:

@@ -21,7 +21,7 @@ _STUCK_SECONDS = 120  # more than any lock timeout
 
 
 class MySQLFamily(SourceUnderTest):
-    """MySQL or MariaDB: a history has a database of its own."""
+    """MySQL or MariaDB: each history has a separate database."""
 
     @staticmethod
     def options(*, caseless: bool) -> dict[str, str]:
@@ -67,7 +67,7 @@ class MySQLFamily(SourceUnderTest):
             return len(sessions)
 
     def open_memory_tables(self, name: str) -> bool:
-        """A MEMORY table's DELETE is logged when somebody opens it."""
+        """Open the MEMORY tables: after a restart the server logs their DELETE only then."""
         with closing(self.connect(name)) as connection, connection.cursor() as cursor:
             wanted = "TABLE_SCHEMA = %s AND ENGINE = 'MEMORY'"
             cursor.execute(f"SELECT TABLE_NAME FROM information_schema.TABLES WHERE {wanted}", (name,))

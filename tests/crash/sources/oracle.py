@@ -54,7 +54,7 @@ class _Connection(OracleConnection):
 
 
 class Oracle(SourceUnderTest):
-    """A history has a user of its own, whose schema has its tables."""
+    """Each history has a separate user, whose schema holds its tables."""
 
     dialect = "oracle"
     kind = "oracle"

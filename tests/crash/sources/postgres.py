@@ -17,8 +17,8 @@ SMALL_MEMORY = {"logical_decoding_work_mem": "64kB"}
 
 
 class Postgres(SourceUnderTest):
-    """A history has a database of its own, because a publication and a slot are a database's, and in it a schema of
-    that name.
+    """Each history has a separate database, because publications and slots belong to a database, and in it a schema of
+    the same name.
     """
 
     dialect = "postgres"
@@ -44,7 +44,7 @@ class Postgres(SourceUnderTest):
         self.execute(f'CREATE SCHEMA "{name}"', name=name)
 
     def drop(self, name: str) -> None:
-        """Slots that nobody reads go with their database."""
+        """Inactive slots are dropped with their database."""
         self.execute(f'DROP DATABASE "{name}" (FORCE)')
 
     def tables(self, name: str) -> set[str]:
@@ -56,10 +56,10 @@ class Postgres(SourceUnderTest):
             return {row[0] for row in cursor.fetchall()}
 
     def unfollowable(self, name: str) -> set[str]:
-        """As where a transaction that made or renamed it was refused, and a later one changes the identity of the old
-        one.
+        """For example, the transaction that made or renamed a table was refused, and a later one changed the replica
+        identity of the old table.
 
-        A partitioned table's partitions have identities of their own.
+        Each partition of a partitioned table has a separate replica identity.
         """
         with closing(self.connect(name)) as connection, connection.cursor() as cursor:
             cursor.execute(

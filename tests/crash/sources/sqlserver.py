@@ -18,8 +18,8 @@ TRACKING, SECONDARY = "tracking", "secondary"
 
 
 class SqlServer(SourceUnderTest):
-    """A history has a database of its own, because change data capture is a database's, and in it a schema of that
-    name, which is the default one of the login that writes.
+    """Each history has a separate database, because change data capture is set per database, and in it a schema of the
+    same name, which is the default schema of the login that writes.
 
     `version` "tracking": Tidemark reads Change Tracking; "secondary": a readable secondary of an availability group.
     """
@@ -99,13 +99,13 @@ class SqlServer(SourceUnderTest):
         return Path(self.server.folder) / "copy"
 
     def fail_over(self) -> None:
-        """Without loss; a secondary is made anew."""
+        """Fail over without data loss, and create a new secondary."""
         assert self.group is not None
         self.group.failover()
         self.group.renew()
 
     def hold_redo(self, seconds: float) -> None:
-        """The secondary stands still for so long, and those who read it are cut off."""
+        """Cut off the secondary's readers, and pause its redo for `seconds`."""
         assert self.group is not None
         with suppress(psycopg2.Error), self.group.held():  # another history has it fail over
             for proxy in list(self._readers.values()):

@@ -42,7 +42,7 @@ PATIENCE = 200.0
 
 
 class Worker:
-    """`manage.py run` in a process group of its own with its Spark."""
+    """`manage.py run` and its Spark, in a separate process group."""
 
     def __init__(self, name: str, replicator: str, environment: dict[str, str], log: Path) -> None:
         self.name, self.log = name, log
@@ -54,7 +54,7 @@ class Worker:
         )  # fmt: skip
 
     def freeze(self) -> None:
-        """It and its Spark, in the midst of whatever they do."""
+        """Stop it and its Spark at any point of their work."""
         os.killpg(self.process.pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -124,7 +124,7 @@ def database_url(transactional_db: Any, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def staging(tmp_path: Path) -> Iterator[Path]:
-    """A small disk of its own where this machine allows one, else a folder."""
+    """A small separate disk where this machine allows a mount, else a folder."""
     folder = tmp_path / "staging"
     folder.mkdir()
     mounted = subprocess.run(
@@ -232,7 +232,7 @@ def spark_killed(pair: Pair) -> None:
 
 
 def both_believe(pair: Pair) -> None:
-    """The owner stands still beyond its lease, the other one takes over, the first wakes and believes still."""
+    """The owner is frozen beyond its lease, the other worker takes over, and the first wakes as a stale owner."""
     before = pair.owner()
     frozen = freeze_owner(pair)
     after = pair.owner()
@@ -245,7 +245,7 @@ def both_believe(pair: Pair) -> None:
 
 
 def freeze_owner(pair: Pair) -> Worker:
-    """The one whose standing still makes the other one take over."""
+    """Freeze each worker in turn until the lease moves to the other one; return the frozen one."""
     for worker in (*pair.workers, *pair.workers):
         before = pair.owner()
         worker.freeze()
@@ -268,7 +268,7 @@ def until_current(pair: Pair) -> None:
 
 
 def assert_all_told(replicator: Replicator) -> None:
-    """Everything that failed is over, has a name, and a stale owner's trouble was nobody's failure."""
+    """Every failure is resolved and was an expected one; a stale owner's conflict was not recorded as a failure."""
     failures = list(Failure.objects.filter(replicator=replicator))
     assert [one.message for one in failures if one.resolved_at is None] == []
     known = {"staging", "storage_full", "spark_unavailable"}

@@ -1,4 +1,4 @@
-"""Whoever captures is gone, in each way that there is; another worker goes on, and nothing is lost or doubled."""
+"""The capturing worker is lost in each possible way; another one continues, and nothing is lost or doubled."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_everything_that_can_die_dies_and_the_target_ends_equal(fleet: Fleet, la
 
 
 def tracebacks(logs: str) -> list[str]:
-    """Those with a frame of ours; Celery shows one of its own where a child is killed before its worker is up."""
+    """Return tracebacks with a frame of ours; Celery logs others where a child is killed before its worker is up."""
     stacks = [part.partition('"}')[0][:5000] for part in logs.split("Traceback (most recent call last)")[1:]]
     return [stack for stack in stacks if "/webapp/" in stack or "/replicator/" in stack]
 

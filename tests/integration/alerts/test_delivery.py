@@ -72,7 +72,7 @@ def test_a_failed_attempt_is_made_again_later_and_the_order_stays(
     assert delivery.next_at > timezone.now() + timedelta(seconds=5)
     assert "503" in Channel.objects.get().last_error
     clear(watch)
-    assert deliver_due() == 0  # the end is not told before the beginning
+    assert deliver_due() == 0  # "cleared" is not sent before "fired"
     receiver.status = 200
     again()
     assert deliver_due() == 2

@@ -1,4 +1,4 @@
-"""Alerts fire when something holds for long enough, clear when it is over, and are told once."""
+"""Alerts fire when a condition has lasted long enough and clear when it is over; each change is delivered once."""
 
 from __future__ import annotations
 

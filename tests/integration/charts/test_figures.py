@@ -268,7 +268,7 @@ def test_what_the_source_keeps_is_written_where_it_has_changed(monkeypatch: pyte
     assert seen(40, 700 * mib) == 2
     assert seen(20, 10 * mib) == 2
     Replicator.objects.update(log_held_at=NOW - timedelta(hours=1))
-    assert look(NOW) == 0  # nobody has looked at the source
+    assert look(NOW) == 0  # the source was not measured since
     points = history.read(replicator, shown(monkeypatch, range="1h"))
     assert [point.log_kept for point in points] == [500 * mib] * 20 + [700 * mib] * 20 + [10 * mib] * 20
     hours = history.read(replicator, shown(monkeypatch, range="7d"))

@@ -1,4 +1,4 @@
-"""The log is the only word: of positions, of who came first, of tables that were dropped; whoever else writes to it."""
+"""The Delta log alone decides positions, the order of commits and drops, also where other programs write to it."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_table_with_a_feature_that_tidemark_does_not_keep_is_not_written(lake:
 
 
 def changes(lake: DeltaLake) -> dict[str, tuple[Callable[[], TargetChange], str]]:
-    """Each kind of change, made anew."""
+    """Return for each kind of change a factory, and how the target applies it."""
     return {
         "append": (lambda: Append([lake.segment(KEYED, [read(30, 30, "a")])], KEYED, 30), "append"),
         "merge": (lambda: Merge([lake.segment(KEYED, [update(20, (1, "x"), (1, "y"))])], KEYED, 20), "merge"),
@@ -179,7 +179,7 @@ def test_a_commit_whose_answer_was_lost_was_done(lake: DeltaLake, kind: str, mon
 def test_a_commit_that_failed_may_come_yet_and_is_done_again(
     lake: DeltaLake, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A request that was given up may be done by the store later: what it names is not deleted."""
+    """The store may execute an abandoned request later, so the files that it names are not deleted."""
     table, (make, how) = filled(lake), changes(lake)[kind]
     before, real, change = lake.data_files(table), OpenTable._publish, make()
 

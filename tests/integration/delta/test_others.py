@@ -1,4 +1,4 @@
-"""Another program that looks after the tables: what it does leaves the copy exact, and is no error."""
+"""Another program maintains the tables: the copy stays exact, and the maintenance is not an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small batches without Spark: they end as their source, whatever they are; and nobody's files are left."""
+"""Small batches of any kind, merged without Spark: the table ends as its source, and no orphaned files are left."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from webapp.embedded.java_classes import archive
 
 
 def test_a_jvm_maps_the_archive_and_does_not_run_spark_before_somebody_asks_for_a_session(lake: Lake) -> None:
-    """In a JVM of its own: another test's may have jars of a store before ours, and Spark in it."""
+    """In a separate JVM: that of another test may run Spark, or have the jars of a store before ours."""
     apart = jvm._start(lake.config, 0)
     try:
         process = apart.java("java.lang.ProcessHandle").current().pid()

@@ -236,7 +236,7 @@ def test_expiry_is_looked_at_now_and_then_and_says_what_it_did(lake: Lake, monke
 
 
 def test_metadata_stays_below_a_mebibyte(lake: Lake) -> None:
-    """At most so many snapshots, each as large as a merge's is."""
+    """With `RETENTION.most` snapshots, each as large as that of a merge."""
     table = changed(lake, 3)
     snapshot = loaded(lake, table).whole["snapshots"][-1]
     assert RETENTION.most * (len(json.dumps(snapshot, separators=(",", ":"))) + 60) < 1 << 20

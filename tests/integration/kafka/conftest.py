@@ -89,7 +89,7 @@ def lab(mariadb: EmbeddedMariaDB, broker: EmbeddedKafka, transactional_db: Any) 
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Snapshots in chunks of so many rows."""
+    """Read snapshots in chunks of this many rows."""
     rows = 50
     monkeypatch.setattr(sizing, "START_ROWS", rows)
     monkeypatch.setattr(sizing, "MAX_ROWS", rows)

@@ -22,7 +22,7 @@ LOGIN = "org.apache.kafka.common.security"
 
 
 class Authority:
-    """Signs certificates; nobody knows it who was not given its own."""
+    """A certificate authority, which only those trust who were given its certificate."""
 
     def __init__(self, name: str) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())

@@ -79,7 +79,7 @@ def test_a_topic_rebuilds_its_table(lab: KafkaLab, small_chunks: int, format_: s
     assert t.ops["r"] >= 300
     assert t.ops["d"] == t.tombstones >= 60
     assert k.tombstones == 0
-    assert e.ops["t"] == 3  # each partition is told
+    assert e.ops["t"] == 3  # one truncate message per partition
     assert set(spark._pools) == asked  # no JVM for this target
     if (format_, envelope) == ("json", "debezium"):
         debezium_shape(t.values[-1], lab)
@@ -234,7 +234,7 @@ def test_of_two_workers_the_older_one_is_fenced(broker: EmbeddedKafka) -> None:
     assert older.position(table) is None
     older.apply(table, Create(SCHEMA, 1, -1, "L"), NO_TABLE)
     assert newer.position(table) == older.position(table) is not None
-    newer.position(table)  # the fence is the newer one's again, whoever asked last
+    newer.position(table)  # takes the fence back from the older one
     older.close()
     older = make_target(broker, "fence")
     older.position(table)

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 
 
 def copied(source: str, copy: str) -> None:
-    """`copy` becomes what `source` is; nobody is connected to either."""
+    """Replace database `copy` with a copy of `source`, after ending all connections to both."""
     connections.close_all()
     with closing(psycopg2.connect(settings.DATABASE_URL, dbname="postgres")) as server, server.cursor() as cursor:
         server.autocommit = True

@@ -1,4 +1,4 @@
-"""Brokers that want TLS, a user, or both: what is right works, and what is wrong is told in a sentence."""
+"""Brokers that require TLS, a user, or both: right settings work, and a wrong one is reported in a sentence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OK = {"username": USER, "password": PASSWORD}
 SCRAM, PLAIN = {"sasl_mechanism": "SCRAM-SHA-512"}, {"sasl_mechanism": "PLAIN"}
 # by what the client meets first: an answer, or the end of the connection
 NO_TLS = "do not accept TLS|close connections with"
-PROMPT = 60.0  # seconds in which it is told at the very latest; alone on a machine two
+PROMPT = 60.0  # seconds within which the check reports an error; two on an idle machine
 
 
 def tried(broker: EmbeddedKafka, listener: str, **settings: Any) -> list[CheckResult]:
@@ -115,7 +115,7 @@ def test_what_is_wrong_is_told_in_a_sentence(
 
 @pytest.mark.django_db(transaction=True)
 def test_changes_arrive_over_tls_and_a_wrong_password_holds_them_up_only(lab: KafkaLab, authority: Authority) -> None:
-    """The password goes wrong while the replicator is there, is told with the table, and is set right."""
+    """The password of an existing replicator becomes wrong, which the table reports, and is corrected."""
     lab.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))", "INSERT INTO t SELECT seq, 'a' FROM seq_1_to_50")
     secure = {"bootstrap_servers": lab.broker.servers("SASL_SSL"), "security_protocol": "SASL_SSL", "ca": authority.pem}
     replicator = lab.replicate(**secure, **OK)

@@ -110,7 +110,7 @@ def test_the_api_tells_what_can_be_changed_and_changes_only_to_what_works(
 
 
 def test_brokers_of_another_cluster_are_refused_once_something_was_written(lab: KafkaLab, client: Client) -> None:
-    """Told by the topic that says how far each table is; a wrong address from the beginning can be corrected."""
+    """The topic with the tables' positions identifies the cluster; an address wrong from the start can be corrected."""
     from testing.servers.kafka import EmbeddedKafka
 
     lab.execute("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")

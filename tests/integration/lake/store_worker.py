@@ -1,7 +1,7 @@
 """Changes of a table in each mode; and, as a program, Tidemark that applies them to tables in any store.
 
-pyspark is of one kind in a process: a worker that merges through Spark Connect is a process of its own.  A line of JSON
-asks for a step of a table, another one says how it was done.
+A process has only one kind of pyspark, so a worker that merges through Spark Connect is a separate process.  A line of
+JSON requests a step of a table, and the line that answers says how it was done.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def main(staging: str, remote: str) -> None:
             if asked["table"] not in playing:
                 playing[asked["table"]] = Trial(**asked, storage=storage, remote=remote).play()
             answer = {"how": next(playing[asked["table"]])}
-        except Exception as error:  # noqa: BLE001 - told to who has asked
+        except Exception as error:  # noqa: BLE001 - returned to the caller
             answer = {"failed": f"{type(error).__name__}: {getattr(error, 'message', error)}"}
         print(json.dumps(answer), file=answers, flush=True)
 

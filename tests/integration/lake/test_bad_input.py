@@ -40,7 +40,7 @@ TABLES = r"/tables$"
 
 @pytest.fixture
 def store(request: pytest.FixtureRequest) -> Iterator[S3Answers]:
-    """It may be read, and answers a write with the parameter; `all …`: whatever is asked of it."""
+    """A store that answers reads with NoSuchKey and writes with the parameter; `all …`: both with the parameter."""
     code = request.param.removeprefix("all ")
     read = code if code != request.param else "NoSuchKey"
     made = S3Answers({"GET": read, "HEAD": read, "PUT": code, "POST": code, "DELETE": code})

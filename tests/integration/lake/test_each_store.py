@@ -34,7 +34,7 @@ Worker = Callable[[dict[str, object]], str]
 
 
 def trials() -> list[Any]:
-    """All of them; `make test` has a part in which every store and mode occurs, by a Spark of its own."""
+    """All combinations; `make test` has each mode once, on a file or S3 store, by a Spark that is not Connect."""
     found = []
     for (one, store), (other, mode), connect in product(enumerate(STORES), enumerate(Mode), (0, 1)):
         chosen = store not in BUILT and not connect and (one + other) % 2 == 0

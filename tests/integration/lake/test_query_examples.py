@@ -78,7 +78,7 @@ def _in_duckdb(text: str) -> list[tuple[object, ...]]:
 
 
 def _in_spark(text: str) -> list[tuple[object, ...]]:
-    """Its settings in a new session, in place of a command of its own."""
+    """Run the query in a new session with the settings of the example's command, which is not run."""
     command, _, query = text.partition("\n\n")
     words = shlex.split(command.replace("\\\n", " "))
     session = SparkPool(SparkConfig(spark_jars(), java_options=java_options())).spark().new_session()

@@ -79,7 +79,7 @@ def test_all_types_after_a_snapshot_and_after_merges(played: tuple[Lab, Player])
 @pytest.mark.long
 @pytest.mark.skipif(newer_java() is None, reason="Trino runs on a newer Java: set TRINO_JAVA_HOME")
 def test_trino_reads_all_types_after_merges(played: tuple[Lab, Player], tmp_path: Path) -> None:
-    """It has no capitals: such tables it does not find, and columns are told by their places."""
+    """Trino has lower case only: tables with capitals are skipped, and columns are matched by position."""
     lab, player = played
     player.prepare()
     lab.replicate()
@@ -188,7 +188,7 @@ def same(expected: pa.Table, found: pa.Table, what: str) -> None:
     assert found.num_rows == expected.num_rows, what
     for name in expected.column_names:
         wanted, seen = expected[name], found[name]
-        if pa.types.is_floating(wanted.type):  # NaN is no value to be equal to
+        if pa.types.is_floating(wanted.type):  # NaN is not equal to itself
             assert pc.fill_null(pc.is_nan(wanted), fill_value=False).equals(
                 pc.fill_null(pc.is_nan(seen), fill_value=False)
             ), f"{what}: {name}"

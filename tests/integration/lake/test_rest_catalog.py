@@ -93,7 +93,7 @@ def test_a_token_that_was_revoked_is_asked_for_again(place: Place) -> None:
 
 @pytest.mark.parametrize("limits", [{}, {"limits": SPARK_ONLY}], ids=["direct", "spark"])
 def test_a_commit_whose_answer_is_lost_is_done_once(place: Place, limits: dict[str, Any]) -> None:
-    """Whatever the catalog says: what it has is looked up."""
+    """For any answer of the catalog: the target looks up what the catalog has."""
     table = place.table(f"lost_{len(limits)}")
     target = place.target(**limits)
     target.apply(table, place.batch(1, insert(0, 1, "x"), insert(1, 2, "x")))

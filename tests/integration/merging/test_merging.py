@@ -50,7 +50,7 @@ def test_random_batches_end_as_their_source(copies: Copies, keys: tuple[str, ...
 
 
 def timed(changes: list[Change], random: Random) -> list[Change]:
-    """A clock that stands still, and sometimes runs backwards; a READ is as old as its segment."""
+    """Change the commit times: they repeat and sometimes run backwards; a READ has the time of its segment."""
     return [
         Change(one.seq, one.op, one.before, one.row,
             TS if one.op == "READ" else TS + SECOND * (one.seq // 7 + random.randint(-3, 3)))

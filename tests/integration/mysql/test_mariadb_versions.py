@@ -1,6 +1,4 @@
-"""What is tested on MariaDB 11.4 holds on the other versions that can be had: in processes of their own, on a server of
-that version.
-"""
+"""The tests of MariaDB 11.4 pass on the other available versions: in a separate process, with such a server."""
 
 from __future__ import annotations
 

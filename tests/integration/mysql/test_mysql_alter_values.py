@@ -102,7 +102,7 @@ TYPES = _types()
 NULLS = [
     f"{name} NOT NULL" for name in ("INT", "VARCHAR(10)", "DATETIME", "DECIMAL(12,4)", "ENUM('a','é')", "TIMESTAMP")
 ]
-# Columns of a table, and what is done to it; each with a row of its own.
+# Columns of a table and the alteration of it; the value is the row that the table has.
 STATEMENTS: dict[tuple[str, str], str] = {
     ("a INT, b INT", "ADD PRIMARY KEY (b)"): "1, NULL",
     ("a INT, b INT", "ADD CONSTRAINT x PRIMARY KEY (b, a)"): "1, NULL",

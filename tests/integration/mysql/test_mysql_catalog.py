@@ -192,7 +192,7 @@ def test_names_are_told_apart_by_case_where_the_server_does(
 def test_a_table_that_goes_between_two_queries_is_not_there(
     connection: pymysql.Connection[Any], catalog: MySqlCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not a table without columns: to the log's reader that would be one whose new columns nobody can tell."""
+    """It is left out: without columns, the log's reader would take it for a table whose new columns are unknown."""
     table = make(connection, "going", "(id int primary key)")
     facts = catalog._facts
 

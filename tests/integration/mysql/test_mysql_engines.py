@@ -181,9 +181,7 @@ def test_a_memory_table_that_a_restart_emptied_is_emptied_in_the_log(
     server.restart()
     log.control = connect(log.config)
     table = TableId(log.database, "n")
-    catalog = MySqlCatalog(
-        log.control
-    )  # 8.0.12 dies of statistics of a table that nobody has opened and that it had none of
+    catalog = MySqlCatalog(log.control)  # 8.0.12 crashes on statistics of a table that was never opened and has none
     assert table in catalog.describe([table])
     assert catalog.infos([table])[table].engine == "MEMORY"
     assert log.database in {one.name for one in catalog.databases()}

@@ -55,7 +55,7 @@ END = "end"
 
 
 class Log:
-    """A database of its own, and what the log says from a place on."""
+    """A test's database, and the messages of the log from a position on."""
 
     def __init__(self, server: EmbeddedMariaDB, database: str) -> None:
         self.server, self.database = server, database

@@ -164,9 +164,7 @@ def test_columns_that_the_catalog_has_in_the_case_of_a_later_statement_keep_thei
     for change, schema in zip(told[1:], schemas[1:], strict=True):
         kept = {change.renamed_columns.get(name, name): was for name, was in kept.items()}
         assert kept.keys() <= set(schema.names)
-    assert any(
-        change.renamed_columns and not change.statement for change in told
-    )  # the catalog was ahead, and the log told
+    assert any(change.renamed_columns and not change.statement for change in told)  # the catalog was ahead of the log
     assert kept.keys() == {"ID", "C6", "c7"}
     assert schemas[-1].names == ("ID", "C6", "c7", "c12", "C13")
     assert schemas[-1].key == ("ID",)

@@ -19,7 +19,7 @@ MINER = "LOGMINING, SELECT_CATALOG_ROLE, EXECUTE_CATALOG_ROLE"
 
 
 class Schema:
-    """A user of its own; `connection` is the user's."""
+    """A user and its schema; `connection` is that user's."""
 
     def __init__(self, server: EmbeddedOracle, name: str) -> None:
         self.server, self.name = server, name

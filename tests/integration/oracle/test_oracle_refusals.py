@@ -1,6 +1,6 @@
 """What an installation lacks, as the emulator answers it: a sentence, and the remedy to paste.
 
-Numbers that it cannot come to by itself it is asked to answer: https://docs.oracle.com/en/error-help/db/ has them.
+Errors that the emulator does not run into are injected by number: https://docs.oracle.com/en/error-help/db/ lists them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A lab per test: a database of its own on a live server, and a replicator of it."""
+"""A lab per test: its own database on a live server, and a replicator of it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def any_lab(request: pytest.FixtureRequest, transactional_db: Any) -> Iterator[L
 
 @pytest.fixture
 def process_environment(transactional_db: Any, settings: Any) -> dict[str, str]:
-    """For a manage.py in a process of its own: the tests' database, and with it the catalog that the test reads."""
+    """For a manage.py in a separate process: the tests' database, and with it the catalog that the test reads."""
     url, _, _ = installed.DATABASE_URL.rpartition("/")
     settings.DATABASE_URL = f"{url}/{connection.settings_dict['NAME']}"
     return {**os.environ, "DATABASE_URL": settings.DATABASE_URL}

@@ -24,7 +24,7 @@ from webapp.replicators.selection.entries import SelectionEntry
 
 
 class Lab:
-    """One source database of its own, one replicator."""
+    """One source database and one replicator of it."""
 
     def __init__(self, address: dict[str, Any], name: str) -> None:
         """`address`: host, port, user, password of an administrator of the live server."""
@@ -37,7 +37,7 @@ class Lab:
     # The source
 
     def connect(self, **more: Any) -> pymysql.Connection[Cursor]:
-        """A connection of its own, autocommit, with the lab's database where it exists."""
+        """Open a new connection in autocommit; `more` may name the database, else none is selected."""
         settings = {"autocommit": True, "charset": "utf8mb4", "local_infile": True, "ssl_disabled": True}
         return pymysql.connect(**self.address, **settings, **more)
 
@@ -69,7 +69,7 @@ class Lab:
 
     @contextmanager
     def transaction(self) -> Iterator[Cursor]:
-        """One transaction on a connection of its own."""
+        """One transaction on a new connection."""
         connection = self.connect(database=self.database)
         connection.begin()
         try:

@@ -1,6 +1,4 @@
-"""Tidemark in a process of its own, for what is settled when a process starts: the environment, the JVM, pyspark's
-kind.
-"""
+"""Tidemark in a separate process, for what is fixed when a process starts: the environment, the JVM, pyspark's kind."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ MANAGE = Path(settings.BASE_DIR) / "manage.py"
 
 
 def run(lab: Lab, environment: dict[str, str]) -> None:
-    """Until current, in a process of its own."""
+    """Run until current, in a separate process."""
     command = [sys.executable, str(MANAGE), "run", lab.name, "--until-current", "--timeout", "800"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=850, check=False)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{said(lab.replicator)}"

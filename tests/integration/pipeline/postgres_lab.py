@@ -1,4 +1,4 @@
-"""The lab on a live Postgres: a schema of its own in the server's database."""
+"""The lab on a live Postgres: its own schema in the server's database."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class PostgresLab(Lab):
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
-        """One transaction on a connection of its own."""
+        """One transaction on a new connection."""
         connection = self.connect()
         connection.autocommit = False
         try:

@@ -33,7 +33,7 @@ def open_proxies() -> Iterator[ExitStack]:
 def test_an_error_for_one_table_stops_that_table_only(
     open_proxies: ExitStack, any_lab: Lab, codes: tuple[Any, Any]
 ) -> None:
-    """Whatever it is: the others are snapshot and follow the log; retried by a user, the table comes back."""
+    """For any error: the others are loaded and follow the log, and a user's resnapshot brings the table back."""
     lab = any_lab
     postgres = isinstance(lab, PostgresLab)
     lab.execute(*(f"CREATE TABLE t{n} (id INT PRIMARY KEY, v INT)" for n in range(4)))

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 
 @pytest.fixture
 def user(lab: Lab) -> Any:
-    """A user of the source of its own."""
+    """A separate user of the source."""
     name = lab.name
     lab.execute(f"CREATE USER {name} IDENTIFIED BY 'first'", f"GRANT ALL ON *.* TO {name}")
     yield name

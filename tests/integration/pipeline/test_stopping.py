@@ -1,6 +1,4 @@
-"""What was told to stop stops at the source, too (invariant 10): its statement is gone from the server's list within
-seconds.
-"""
+"""What Tidemark stops also stops at the source (invariant 10): its statement leaves the server's list in seconds."""
 
 from __future__ import annotations
 
@@ -183,7 +181,7 @@ def test_a_page_does_not_wait_for_the_source_for_ever(any_lab: Lab, monkeypatch:
         asked: Any = source
         with asked._open().cursor() as cursor, pytest.raises(asked._open().Error, match=r"timeout|max_statement_time"):
             cursor.execute(f"SELECT 1 FROM {any_lab.database}.t WHERE {slow(any_lab)}")
-    wait(lambda: not statements(any_lab), WITHIN)  # it is told of the end before the server's list shows it
+    wait(lambda: not statements(any_lab), WITHIN)  # the client sees the end before the server's list does
 
 
 def test_what_capture_asks_the_source_ends_when_it_is_told_to_stop(

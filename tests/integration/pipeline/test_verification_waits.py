@@ -1,4 +1,4 @@
-"""`manage.py verify` beside a replicator at work: what is on its way is waited for, what is lost is told at once."""
+"""`manage.py verify` beside a running replicator: it waits for changes under way, and reports lost rows at once."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_what_is_lost_is_told_as_soon_as_the_log_was_read_past_the_look(
     assert not waits
     lose(any_lab, "a", "id = 2")
     lose(any_lab, "b", "id < 3")
-    found = verify(any_lab)  # nobody works: nothing is waited for
+    found = verify(any_lab)  # no worker runs: verify does not wait
     assert (not waits, found["a"]["missing"], found["b"]["missing"], found["c"]["equal"]) == (True, 1, 2, True)
     replicator = any_lab.replicator
     with HeadlessRun(replicator) as run:

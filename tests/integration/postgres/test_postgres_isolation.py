@@ -144,7 +144,7 @@ def test_a_slot_that_is_waited_for_is_given_up_within_seconds_and_leaves_nothing
 
 
 def test_a_locked_new_table_waits_while_the_log_of_the_others_goes_on(log: Log) -> None:
-    """Made while nobody read, and locked by another session: it comes into the publication once it is free."""
+    """Created while no reader ran and locked by another session: it is published once the lock is released."""
     log.run("CREATE TABLE old (id int PRIMARY KEY)")
     log.follow("old")
     log.run(

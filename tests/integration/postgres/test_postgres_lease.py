@@ -70,9 +70,7 @@ def test_a_worker_that_hung_on_its_way_to_the_first_slot_leaves_its_successors(
 
 
 def test_a_slot_whose_publication_was_made_anew_is_made_anew(connection: Any, config: PostgresConfig) -> None:
-    """The log is decoded under the catalog of its own time: the older slot would look for a publication that was not
-    there.
-    """
+    """The log is decoded with the catalog as of its LSN: for the older slot the new publication does not exist yet."""
     log = ReplicationSlot(connection, config, "lease")
     begun = log.prepare(TableSet(tables=frozenset({A})), first=True)
     with connection.cursor() as cursor:

@@ -59,7 +59,7 @@ _numbers = itertools.count(1)
 
 
 class Log:
-    """A schema, a slot and a publication of its own, and what the log says from a place on."""
+    """A test's schema, slot and publication, and the messages of the log from a position on."""
 
     def __init__(self, server: EmbeddedPostgresSource) -> None:
         self.server = server
@@ -783,9 +783,7 @@ def test_with_the_event_trigger_every_definition_is_told_at_its_place_however_la
 
 
 def test_messages_that_others_write_change_nothing(log: Log) -> None:
-    """Anybody who can connect may write them: garbage, dropped tables, a definition that was told before, marks, in any
-    transaction.
-    """
+    """Any role may write them, transactional or not: garbage, dropped tables, an earlier definition again, marks."""
     log.config = replace(log.config, event_trigger=True)
     log.run("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     log.follow("t")
@@ -810,7 +808,7 @@ def test_messages_that_others_write_change_nothing(log: Log) -> None:
         (Ddl.ALTER_TABLE, ("id", "a")), (Ddl.ALTER_TABLE, ("id", "a", "b"))
     ]  # fmt: skip
     assert changes(found, "id", "a") == [("INSERT", 2, 2), ("INSERT", 3, 3), ("INSERT", 4, 4)]
-    assert [m.token for m in found if isinstance(m, Watermark)][:1] == ["L:1:1:x"]  # whose attempt nobody knows
+    assert [m.token for m in found if isinstance(m, Watermark)][:1] == ["L:1:1:x"]  # an unknown attempt
     assert "1 schema message ignored" in next(m.text for m in found if isinstance(m, Notice))
 
 
@@ -834,7 +832,7 @@ def test_a_trigger_of_another_role_is_done_without(log: Log) -> None:
 
 
 def make_role(log: Log) -> None:
-    """One without any right of its own."""
+    """Create a role that was granted nothing."""
     with log.control.cursor() as cursor:
         cursor.execute("SELECT FROM pg_roles WHERE rolname = 'nobody_special'")
         if not cursor.rowcount:
@@ -848,7 +846,7 @@ def oid_of(log: Log, table: str) -> int:
 
 
 def ddl_messages(log: Log) -> list[bytes]:
-    """What the trigger has written so far, as somebody would know it who could read the log."""
+    """Return what the trigger has written so far, as a reader of the log sees it."""
     with log.control.cursor() as cursor:
         cursor.execute(
             f"SELECT data FROM pg_logical_slot_peek_binary_changes('{log.log.slot}', NULL, NULL, 'proto_version', '2', "
@@ -871,8 +869,8 @@ TAMPERED = {
 @pytest.mark.parametrize("meanwhile", [False, True])
 @pytest.mark.parametrize("how", TAMPERED)
 def test_a_table_that_was_published_in_another_way_is_read_again(log: Log, how: str, meanwhile: bool) -> None:
-    """Between two catalog_observer, and while nobody reads; what is ours to change about the publication has none read
-    again.
+    """Between two catalog observations, and while no reader runs; Tidemark's own changes of the publication cause no
+    resnapshot.
     """
     log.run("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'a')", "CREATE TABLE u (id int)")
     log.follow("t")
@@ -1217,7 +1215,7 @@ def test_a_partition_that_comes_without_rows_has_none_of_the_others_read_again(l
 
 
 def test_the_partitions_a_table_has_got_are_known_after_a_restart(log: Log) -> None:
-    """Else the rows that go with one of them, while nobody reads, would stay in the copy."""
+    """Otherwise rows that are dropped with a partition, while no reader runs, would stay in the copy."""
     log.run("CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id)")
     log.follow("p")
     log.run("CREATE TABLE high PARTITION OF p FOR VALUES FROM (10) TO (20)", "INSERT INTO p VALUES (11)")

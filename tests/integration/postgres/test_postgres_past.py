@@ -35,7 +35,7 @@ _ends = itertools.count(1)
 
 
 class Life:
-    """A server of its own, a replicator's place in its log, and copies of its data folder."""
+    """A separate server, a replicator's position in its log, and copies of its data folder."""
 
     def __init__(self, folder: Path, version: str) -> None:
         self.server = EmbeddedPostgresSource(folder / "server", version=version, durable=False)
@@ -189,7 +189,7 @@ def test_a_server_that_restarts_has_the_past_that_was_read(life: Life, how: sign
 
 
 def test_a_server_shuts_down_while_its_log_is_read(life: Life) -> None:
-    """Although its slot is not told of the last commit's end."""
+    """Although the end of the last commit is not confirmed to its slot."""
     life.run("INSERT INTO p.t VALUES (1, 'kept')")
     stopping = threading.Thread(target=life.server.stop)
 

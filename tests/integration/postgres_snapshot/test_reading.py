@@ -294,8 +294,8 @@ def test_a_lock_of_another_session_is_waited_for_and_no_longer_than_said(
 def test_a_rewrite_that_a_reader_waits_for_is_seen_by_its_snapshot(
     server: Connection, config: PostgresConfig, reader: PostgresSnapshotReader
 ) -> None:
-    """A snapshot taken before a TRUNCATE or a rewrite, and a table opened after it, would show no rows, or those of
-    nobody.
+    """A snapshot taken before a TRUNCATE or a rewrite would show a table that is opened after it empty, or with rows of
+    no consistent state.
     """
     table = make(server, "rewritten", "id int primary key, v int", ["(1, 5)", "(2, 6)"])
     with closing(connect(config)) as other:

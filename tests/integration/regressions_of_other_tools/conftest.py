@@ -13,7 +13,7 @@ __all__ = ["lab", "process_environment", "small_chunks"]
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Snapshots in chunks of so many rows."""
+    """Read snapshots in chunks of this many rows."""
     rows = 7
     monkeypatch.setattr(sizing, "START_ROWS", rows)
     monkeypatch.setattr(sizing, "MAX_ROWS", rows)

@@ -227,7 +227,7 @@ def test_snapshot_local_time_against_log_utc(summer_time: Lab, small_chunks: int
     """flink-cdc #317, #1406, #1614, #1906, #2074; ingestr #977: the snapshot's times are the session's, the log's are
     UTC.
 
-    Tidemark's sessions are in UTC whatever the server's zone; a DATETIME stays what a clock on the wall showed.
+    Tidemark's sessions are in UTC regardless of the server's zone; a DATETIME keeps its wall-clock value.
     """
     lab = summer_time
     lab.execute("CREATE TABLE k (at TIMESTAMP(6) PRIMARY KEY, n INT)")
@@ -306,7 +306,7 @@ def test_unsigned_types_that_differ_between_snapshot_and_log(lab: Lab, small_chu
 
 @pytest.fixture
 def own_lab(tmp_path: Path, transactional_db: Any) -> Iterator[tuple[EmbeddedMariaDB, Lab]]:
-    """A lab on a server of its own, which may be restarted and lose its log."""
+    """A lab on a separate server, which may be restarted and lose its log."""
     server = EmbeddedMariaDB(tmp_path / "own")
     server.start()
     yield server, Lab(server.address, "quiet")

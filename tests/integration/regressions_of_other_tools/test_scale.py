@@ -33,9 +33,7 @@ PAGE_BYTES = 64 * 1024 * 1024
 
 @pytest.fixture
 def crowd(lab: Lab, mariadb: EmbeddedMariaDB) -> Iterator[Lab]:
-    """The lab's database with 20,000 tables: each a definition in a file of its own, linked; CREATE TABLE takes
-    minutes.
-    """
+    """The lab's database with 20,000 tables, whose definition files are links: CREATE TABLE would take minutes."""
     lab.execute("CREATE TABLE many (id INT PRIMARY KEY, v INT) ENGINE=MEMORY")
     folder = mariadb.folder / "data" / lab.database
     for n in range(1, MANY):
@@ -82,9 +80,9 @@ def effort(lab: Lab) -> Iterator[Effort]:
 
 
 def test_discovery_of_20000_tables(crowd: Lab) -> None:
-    """airbyte #3943, #42968: discovery of 10,000 tables runs out of memory or time, whatever few of them are wanted.
+    """airbyte #3943, #42968: discovery of 10,000 tables runs out of memory or time, even if few are selected.
 
-    Tidemark lists names only, looks closely at one page, and at nothing but the tables that were chosen.
+    Tidemark lists names only, inspects the tables of one page, and later only the selected ones.
     """
     lab = crowd
     Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)  # WhiteNoise warns where there is none

@@ -136,7 +136,7 @@ def test_keys_that_only_their_collation_tells_apart_or_not_are_exact(lab: Lab, s
 
 @contextmanager
 def growing(lab: Lab) -> Iterator[None]:
-    """Somebody inserts at the end of `t`, thousands of rows a second."""
+    """Insert at the end of `t` in a thread, thousands of rows a second."""
     stop = threading.Event()
 
     def grow() -> None:

@@ -255,13 +255,13 @@ def test_a_source_that_stays_away_for_longer_than_the_retry_window(own: OwnServe
         reconnect(lab)
         lab.execute("INSERT INTO t VALUES (4, 4)", "INSERT INTO keyless VALUES (7)")
         time.sleep(1.5)
-        assert lab.replicator.status == Status.FAILED  # a stop is a stop, until somebody says otherwise
+        assert lab.replicator.status == Status.FAILED  # stopped until it is started again
     assert lab.run_and_compare(2) == 4 + 2
     assert lab.replicator.error_code == ""
 
 
 DATES = "d DATE NOT NULL, at DATETIME(3), ts TIMESTAMP NULL, old DATETIME"
-ZEROS = {  # row: how many of its values are no dates
+ZEROS = {  # row: how many of its values are invalid dates
     "'2024-02-29', '2024-02-29 01:02:03.5', '2024-02-29 01:02:03', NULL": 0,
     "'0000-00-00', '0000-00-00 00:00:00', '0000-00-00 00:00:00', NULL": 3,
     "'2024-00-10', '2024-05-00 00:00:00', NULL, '0000-00-00 00:00:00'": 3,
@@ -279,8 +279,8 @@ def write_zeros(lab: Lab, first: int) -> int:
 
 @pytest.mark.parametrize("policy", ["null", "text"])
 def test_zero_dates(lab: Lab, policy: str) -> None:
-    """airbyte #67623, mysql-binlog-connector-java #210: null in the snapshot, 1970 or an error from the log, and nobody
-    knows.
+    """airbyte #67623, mysql-binlog-connector-java #210: null in the snapshot, 1970 or an error from the log,
+    unreported.
 
     Tidemark makes null or text of them in both, by policy, and counts each that became null exactly once.
     """

@@ -146,7 +146,7 @@ def test_hours_become_days_and_what_is_old_goes() -> None:
 
 
 def wait(table: ReplicatorTable, sequence: int, rows: int, oldest: float, newest: float, **fields: Any) -> None:
-    """A staged segment whose events were committed so many seconds ago."""
+    """Stage a segment whose events were committed between `oldest` and `newest` seconds ago."""
     SegmentRow.objects.create(
         table=table, kind=fields.pop("kind", "log"), schema_version=1, first_sequence=sequence,
         last_sequence=sequence + rows - 1, path=f"{table.pk}/{sequence}", rows=rows, size=1,
@@ -219,7 +219,7 @@ def test_a_objective_that_cannot_burn_so_fast_alerts_earlier() -> None:
 
 
 def test_while_nothing_happens_standings_are_seldom_written() -> None:
-    """A source's heartbeats alone are no news; a change is, at once."""
+    """With heartbeats alone, standings are written every two minutes; with a change, at once."""
     one = make("one")
     table = make_table(one, "orders")
 

@@ -11,6 +11,6 @@ from tests.integration.warehouse.places import opened
 
 @pytest.fixture
 def copies(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Copies]:
-    """Tables in a schema of their own."""
+    """Tables in a separate schema."""
     with opened("spanner", request, tmp_path) as made:
         yield made

@@ -1,4 +1,4 @@
-"""Definitions in Spanner: made once, whatever ends between two steps; tables that are copied; names."""
+"""Definitions in Spanner: made once, also if the worker dies between two steps; tables that are copied; names."""
 
 from __future__ import annotations
 

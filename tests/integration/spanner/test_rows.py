@@ -1,4 +1,4 @@
-"""Rows in Spanner: with their position, within the limits of a commit, whatever is cut, aborted or doubled."""
+"""Rows in Spanner: with their position, within the limits of a commit, despite lost answers, aborts and repeats."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_commit_ends_where_a_transaction_of_the_source_ends() -> None:
     assert cut(["a", "a", "b", "b", "b", "c"], 6) == 6
     assert cut(["a", "a", "b", "b", "b", "c"], 5) == 5
     assert cut(["a", "a", "b", "b", "b", "c"], 4) == 2
-    assert cut(["a", "a", "a", "b"], 2) == 2  # one that does not fit by itself
+    assert cut(["a", "a", "a", "b"], 2) == 2  # a single transaction beyond the limit
     assert cut([None, None, None], 2) == 2
 
 

@@ -97,5 +97,5 @@ class Lake(StagedLake):
         put(last[0])
 
     def reader(self) -> SqlCatalog:
-        """A catalog of its own."""
+        """Open a separate catalog client."""
         return SqlCatalog("lake", uri=f"sqlite:///{self.catalog_file}", warehouse=self.config.warehouse)

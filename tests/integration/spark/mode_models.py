@@ -1,4 +1,4 @@
-"""What a table holds in each mode, told by a model: one change after the other, nothing of the folds repeated."""
+"""A model of what a table holds in each mode: it applies one change after the other, without the folds."""
 
 from __future__ import annotations
 

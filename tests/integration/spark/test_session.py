@@ -185,7 +185,7 @@ def test_a_jvm_that_dies_is_told_and_replaced_on_the_next_use(lake: Lake) -> Non
 
 
 def test_who_failed_with_the_jvm_before_leaves_the_new_one_alone(lake: Lake) -> None:
-    """Two turns fail with one JVM: the first has another started, the second is told later."""
+    """Two turns fail with one JVM: the first has another started, the second reports the failure later."""
     running = engine.running(lake.config)
     engine.forget(running.generation - 1)
     assert engine.running(lake.config) is running

@@ -117,7 +117,7 @@ class Source:
         self.recorded.discard(key)
 
     def update(self, key: Key, after: Row) -> None:
-        """What is left out is not told anywhere else: so a load must have shown it, or be about to."""
+        """A value that is left out is nowhere else in the log, so a load must have read it or be about to."""
         row, _ = self.rows.pop(key)
         seq, new = next(self.numbers), key_of(after)
         left_out: Sequence[int] = [i for i in LARGE if row[i] == after[i] and self.random.random() < 0.85]

@@ -75,7 +75,7 @@ class Database:
         )
 
     def changes(self, instance: str, columns: str, count: int) -> list[tuple[Any, ...]]:
-        """Operation and columns of the rows of a change table, as soon as there are so many."""
+        """Return operation and columns of the rows of a change table, once there are `count` of them."""
         order = "[__$start_lsn], [__$command_id], [__$seqval], [__$operation]"
         query = f"SELECT [__$operation], {columns} FROM cdc.[{instance}_CT] ORDER BY {order}"
         until(lambda: len(self.run(query)) >= count)

@@ -51,7 +51,7 @@ def test_sparse_columns_are_columns_and_a_column_set_is_left_out(place: SqlServe
 def test_a_definition_that_changes_while_it_is_read_is_read_again(
     place: SqlServerPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Columns, keys and capture instances are asked for in statements of their own."""
+    """Columns, keys and capture instances are read by separate statements."""
     place.run(KEYED)
     place.follow("t")
     table, between = place.table("t"), ["ALTER TABLE @.t ADD w int"]

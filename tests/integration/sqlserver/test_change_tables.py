@@ -434,7 +434,7 @@ def test_a_database_without_change_data_capture_and_a_stopped_agent_are_told_wit
         session.close()
 
 
-# Carries one connection to the port that it is given, up to so many bytes of the server's; then it stands still.
+# Forwards one connection to the given port, and stalls after 300,000 bytes from the server.
 _STALLED = """
 import socket, sys, threading, time
 listener = socket.create_server(("127.0.0.1", 0))
@@ -454,7 +454,7 @@ carry(server, client, 300_000)
 def test_a_server_that_stands_still_in_the_midst_of_a_value_is_left(
     place: SqlServerPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The driver keeps Python's lock meanwhile, so nothing else could end it; a process of its own stands still."""
+    """The driver holds the GIL meanwhile, so no other thread could end it; the stalled proxy is a separate process."""
     monkeypatch.setattr("replicator.sources.sqlserver.connection.SILENT_SECONDS", 2)  # 1 is none to the driver
     place.run("CREATE TABLE @.t (id int PRIMARY KEY, v nvarchar(max))")
     place.run("INSERT INTO @.t SELECT 1, REPLICATE(CAST(N'0123456789' AS nvarchar(max)), 100000)")

@@ -221,7 +221,7 @@ def test_a_database_without_it_says_how_to_report_on_it(database: Database) -> N
 def test_an_instance_that_was_not_made_leaves_its_session_without_transaction(
     database: Database, session: Callable[..., Database]
 ) -> None:
-    """sys.sp_cdc_enable_table is one transaction, of its own where there is none."""
+    """sys.sp_cdc_enable_table is one transaction, which it begins where none is open."""
     database.run("CREATE TABLE t (id int PRIMARY KEY, a int)", "INSERT INTO t VALUES (1, 1)")
     other = session()
     other.run("BEGIN TRAN; UPDATE t SET a = 2")

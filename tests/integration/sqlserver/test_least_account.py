@@ -1,4 +1,4 @@
-"""An account with the guide's least rights and no more: what it may do, and what it is told to have done."""
+"""An account with only the guide's least rights: what it may do, and the remedies that it gets for the rest."""
 
 from __future__ import annotations
 

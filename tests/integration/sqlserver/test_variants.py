@@ -1,4 +1,4 @@
-"""Columns of sql_variant: one text of each value, whoever reads it; what is no key."""
+"""Columns of sql_variant: log, snapshot and verification read the same text of a value; such columns are not keys."""
 
 from __future__ import annotations
 

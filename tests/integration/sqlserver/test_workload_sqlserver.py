@@ -105,6 +105,6 @@ def equal(source: SqlServer, name: str, before: dict[int, int]) -> int:
                 told[tuple(values)] += 1 if operation in (2, 4) else -1
             first = Counter(rows)
             first.subtract(told)
-            assert min(first.values(), default=0) >= 0, table  # nothing is told that was not there
+            assert min(first.values(), default=0) >= 0, table  # the change table inserts no row that is not there
             assert sum(first.values()) == before[number], table
         return len(columns)

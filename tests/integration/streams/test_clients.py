@@ -39,7 +39,7 @@ def until(true: Callable[[], bool], seconds: float = 120) -> None:
 
 
 class Member:
-    """A consumer in a thread, which dies where it stands when it is told to."""
+    """A consumer in a thread; `die` ends it before its next ack, without leaving the group."""
 
     def __init__(self, client: Client, told: list[tuple[str, int, list[int]]], name: str) -> None:
         self.name, self.told, self.die = name, told, threading.Event()

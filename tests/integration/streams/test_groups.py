@@ -45,7 +45,7 @@ def test_a_shard_changes_hands_only_when_its_member_has_let_it_go(stream: Stream
     two = groups.join(stream=stream, group="g")
     assert two.shards == ()
     assert beat(stream, two.member) == ()
-    assert beat(stream, one.member, 0, 1, 2, 3) == (0, 1)  # told, and has not let go
+    assert beat(stream, one.member, 0, 1, 2, 3) == (0, 1)  # notified, but has not released 2 and 3
     assert beat(stream, two.member) == ()
     ack(stream, 3, 7, one.member)  # what it was at
     assert beat(stream, one.member, 0, 1, 3) == (0, 1)  # 2 is let go

@@ -49,7 +49,7 @@ def table() -> ReplicatorTable:
 
 
 def of(name: str, *labels: str) -> tuple[str, ...]:
-    """A series, whatever the order of its labels."""
+    """A series, regardless of the order of its labels."""
     return (name, *sorted(labels))
 
 

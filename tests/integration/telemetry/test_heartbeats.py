@@ -1,4 +1,4 @@
-"""A worker says that it lives, whatever its pool, and stops saying so when it ends."""
+"""A worker writes heartbeats in each kind of pool."""
 
 from __future__ import annotations
 

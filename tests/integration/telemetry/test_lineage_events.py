@@ -85,7 +85,7 @@ def began(minutes: float) -> LineageState:
 
 
 def window(back: int) -> datetime:
-    """The start of a five-minute window, so many before the present one."""
+    """The start of the five-minute window that is `back` windows before the present one."""
     now = clock().timestamp()
     return datetime.fromtimestamp(now // 300 * 300, UTC) - timedelta(minutes=5 * back)
 

@@ -112,7 +112,7 @@ def test_a_partitioned_table_is_one_table_or_its_leaves(sql: Sql, write: Write, 
 
 
 def test_a_parent_has_its_childrens_rows(sql: Sql, write: Write, check: Check) -> None:
-    """As whoever selects from it sees it: a copy without them is not equal."""
+    """As a SELECT from the parent sees it: a copy without them is not equal."""
     sql(
         f"CREATE TABLE {SCHEMA}.t (id int PRIMARY KEY, v text); CREATE TABLE {SCHEMA}.child () INHERITS ({SCHEMA}.t);"
         f"INSERT INTO {SCHEMA}.t VALUES (1, 'a'); INSERT INTO {SCHEMA}.child VALUES (2, 'b')"

@@ -11,7 +11,7 @@ from tests.integration.warehouse.places import opened
 
 @pytest.fixture(params=["enforced", "indexed"])
 def copies(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Copies]:
-    """Tables in a namespace of their own: in Postgres, with keys and without, where a test names no other places."""
+    """Tables in a separate namespace: in Postgres, with primary keys and with indexes, where a test names no places."""
     with opened(request.param, request, tmp_path) as made:
         yield made
 

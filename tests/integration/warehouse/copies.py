@@ -38,10 +38,10 @@ KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
 class Copies(ABC):
     """A namespace, a staging folder, and targets over them.
 
-    stepwise: a definition commits by itself, and what one lacks the next look makes; renames: also of a rename that was
-    only begun.  called: tables without a name of their own.
-    trouble_seconds: between two troubles; batches: that two workers apply meanwhile; zeros: that rows without key tell
-    apart.
+    stepwise: each definition commits separately, and the next look completes an interrupted change; renames: an
+    interrupted rename, too.  called: the pattern of the names of tables that are given none.
+    trouble_seconds: between two troubles; batches: that two workers apply meanwhile; zeros: that rows without key
+    distinguish.
     """
 
     kind: ClassVar[TargetKind]
@@ -65,7 +65,7 @@ class Copies(ABC):
 
     @property
     def alive(self) -> bool:
-        """False where the server has ended by itself."""
+        """False if the server has crashed."""
         return True
 
     def start_again(self) -> None:

@@ -47,7 +47,7 @@ WAREHOUSES = ("enforced", "redshift", "snowflake", "bigquery", "spanner")
 
 @contextmanager
 def opened(place: str, request: pytest.FixtureRequest, folder: Path) -> Iterator[Copies]:
-    """In a namespace of its own."""
+    """Copies in a separate namespace."""
     made = PLACES[place](request, folder, f"copies_{next(NAMES)}")
     try:
         yield made

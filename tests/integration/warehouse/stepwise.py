@@ -1,4 +1,4 @@
-"""Postgres as a warehouse in which every definition commits by itself: the real engine that proves that way."""
+"""Postgres as a warehouse in which each definition commits separately, to test that way on a real engine."""
 
 from __future__ import annotations
 

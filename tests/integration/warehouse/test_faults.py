@@ -1,4 +1,4 @@
-"""What a server of PostgreSQL's family does to a change: it is done whole, or not at all, and is told in a sentence."""
+"""Faults of a server of PostgreSQL's family: a change is done whole or not at all, and the error is one sentence."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_of_two_workers_under_faults_every_change_is_done_once(copies: Copies) -
 
 
 def _two_workers_end_as_one(copies: Copies) -> bool:
-    """False where the server ended by itself meanwhile, and so nothing is known."""
+    """False if the server crashed meanwhile, which proves nothing."""
     random, rows, seq = Random(7), list[Row](), 0  # no Counter: the two zeros are one to it
     table, batches = copies.table(KEYLESS, load="L1"), list[Merge]()
     for _ in range(copies.batches):

@@ -60,7 +60,7 @@ class Meeting:
 
 
 def fails(worker: Target, table: TargetTable, change: TargetChange, meets: Meeting) -> str:
-    """The statement with which a change has failed; empty where all are done.  The next one connects anew."""
+    """Return the statement at which a change failed; empty if all succeeded.  The next change reconnects."""
     found = None
     with meets:
         try:

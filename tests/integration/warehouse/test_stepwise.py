@@ -1,4 +1,4 @@
-"""Definitions that commit by themselves: whatever ends between two of them, the next worker goes on from there."""
+"""Definitions that commit separately: if a worker dies between two of them, the next one goes on from there."""
 
 from __future__ import annotations
 

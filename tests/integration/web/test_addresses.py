@@ -18,7 +18,7 @@ from webapp.accounts.models import ApiToken
 from webapp.alerts.models import Channel
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration, pytest.mark.filterwarnings("ignore:No directory at")]
-# The sign-in is looked at by a test of its own; the API's documentation is drf-spectacular's page, not ours.
+# Another test covers the sign-in; the API's documentation is drf-spectacular's page, not ours.
 ELSEWHERE, NOT_OURS = ["/login/"], {"api-docs"}
 
 

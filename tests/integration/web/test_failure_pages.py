@@ -172,7 +172,7 @@ def test_a_table_is_skipped_and_resumed_from_the_row(
 
     assert offered() == {"retry", "resnapshot", "skip"}
     skip = reverse("replicators:act_on_table", args=[one.pk, table.pk, "skip"])
-    assert Client().post(skip).status_code == 302  # nobody in particular may not
+    assert Client().post(skip).status_code == 302  # not without signing in
     assert browser.post(skip, **HTMX).status_code == 204
     table.refresh_from_db()
     assert table.state == "skipped"

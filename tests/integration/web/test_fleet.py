@@ -1,4 +1,4 @@
-"""The fleet page: who needs somebody and why, first; the filter; what it costs."""
+"""The fleet page: replicators that need a user come first, with the reason; the filter; the number of queries."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ LABELLED = [kind for kind, one in registry.KINDS.items() if one.proof]
 
 
 def test_only_these_sources_have_a_label() -> None:
-    """One more, or one less, is told in the documents first (docs/live-runs.md)."""
+    """Before a label is added or removed, the documents change (docs/live-runs.md)."""
     assert sorted(LABELLED) == sorted(SAID)
 
 

@@ -14,7 +14,7 @@ from webapp.console.presenters.forms import OptionsForm
 from webapp.replicators.options import ReplicatorOptions
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration, pytest.mark.filterwarnings("ignore:No directory at")]
-# Told under another name; pausing snapshots is a button of its own, which says so.
+# Options that share a sentence under another name; pausing snapshots is a separate button, which says it.
 UNDER = {"slo_percent": "slo", "slo_minutes": "slo", "ddl_policy": "ddl", "zero_dates": "values"}
 ELSEWHERE = {"snapshot_paused"}
 

@@ -1,4 +1,4 @@
-"""What is taken of a table: its page shows the effect first, and applies it when told to."""
+"""Which columns of a table are taken: its page shows the effect first, and applies it on request."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_charts_fill_only_the_tables_that_are_open_and_say_what_cannot_be_shown(
     assert "<tr> <td>" not in shown({"range": "6h"})
     opened = shown({"range": "6h", "open": ["lag", "throughput"], "table": table.pk})
     assert opened.count("</details>") > opened.count("<tbody> <tr> <td>") == 2
-    assert "Source log retained" not in opened  # that is no table's
+    assert "Source log retained" not in opened  # the figure of a replicator, not of a table
     assert "Unknown range 2h. Choose one of 1h, 6h, 24h, 7d, 30d" in shown({"range": "2h"})
     for strange in ({"table": "9" * 30}, {"table": "x"}, {"from": "2026-01-01T00:00", "to": "?"}, {"at": "x"}):
         shown(strange)

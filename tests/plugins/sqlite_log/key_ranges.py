@@ -21,7 +21,7 @@ class SqliteKeyRanges(KeyRanges):
         return SQLITE.quoted(name)
 
     def given(self, place: int, text: str) -> str:
-        """A text that is no number is equal to none."""
+        """Return the literal; a boolean that is neither `true` nor `false` becomes NULL, which is equal to nothing."""
         kind = self.schema.column(self.schema.key[place]).type.kind
         if kind is Kind.BINARY:
             return f"X'{text}'"

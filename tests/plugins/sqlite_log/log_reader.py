@@ -79,7 +79,7 @@ class SqliteLogReader(LogReader):
                 time.sleep(POLL_SECONDS)
 
     def confirm(self, durable: Offset) -> None:
-        """The log is kept until somebody purges it."""
+        """Nothing to do: the log is kept until a user purges it."""
 
     def close(self) -> None:
         """The connection."""
@@ -102,7 +102,7 @@ class SqliteLogReader(LogReader):
             )
             for row, what, name, at, before, after in rows:
                 when = datetime.fromisoformat(at).replace(tzinfo=UTC)
-                if what == MARK:  # a transaction of its own
+                if what == MARK:  # a separate transaction
                     yield from self._flush(end)
                     yield Commit(RowOffset(row - 1), when)
                     if name == self._replicator:

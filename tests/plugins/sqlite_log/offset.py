@@ -30,7 +30,7 @@ class RowOffset:
 
 
 def parse_offset(data: Mapping[str, Any]) -> RowOffset:
-    """ConfigurationError where `data` is no such thing."""
+    """Raise ConfigurationError where `data` is not an offset of this kind."""
     if data.get("kind") != KIND or set(data) != {"kind", "row"} or not isinstance(data["row"], int):
         raise ConfigurationError(f"The stored offset cannot be read: {dict(data)!r}")
     return RowOffset(data["row"])

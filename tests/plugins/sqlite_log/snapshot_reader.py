@@ -41,7 +41,7 @@ class SqliteSnapshotReader(SqlSnapshotReader[Description, sqlite3.Connection]):
         self._config, self._replicator = config, replicator
 
     def mark(self, token: str) -> None:
-        """A row of the log, in a transaction of its own."""
+        """Write a row of the log, in a separate transaction."""
         self._marking = self._marking or connect(self._config)
         with translated(change_log.LOG):
             self._marking.execute(

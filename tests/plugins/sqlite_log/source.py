@@ -67,11 +67,11 @@ class SqliteSource(ServerSource[SqliteConfig, sqlite3.Connection]):
         return SqliteLog(self._open(), replicator)
 
     def log_reader(self, replicator: str, options: ReadOptions) -> SqliteLogReader:
-        """With a connection of its own."""
+        """With its own connection."""
         return SqliteLogReader(self.config, options, replicator)
 
     def snapshot_reader(self, replicator: str, options: ReadOptions) -> SqliteSnapshotReader:
-        """With connections of its own."""
+        """With its own connections."""
         return SqliteSnapshotReader(self.config, options, replicator, self.tables)
 
     def _connect(self) -> sqlite3.Connection:

@@ -1,6 +1,6 @@
 """Damaged binary logs, through the decoders as they run: a clear error or a right answer.
 
-The mutants run in a process of their own (tests/property/decoding.py), so that one that ends the process is seen too.
+The mutants run in a separate process (tests/property/decoding.py), so that one that ends the process is seen too.
 """
 
 from __future__ import annotations

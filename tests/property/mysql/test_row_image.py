@@ -1,6 +1,4 @@
-"""Row images: whatever a server would write for a value is read back as that value (encoders after MySQL's pack
-functions).
-"""
+"""Row images: what a server writes for a value is read back as that value (encoders after MySQL's pack functions)."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Literal:
 
 
 class NotWritten(ValueError):
-    """It is no statement of LogMiner's."""
+    """Not a statement that LogMiner writes."""
 
 
 class Reader:

@@ -63,8 +63,8 @@ def server() -> Iterator[Connection]:
 
 @dataclass(frozen=True)
 class Kind:
-    """A type, texts that the server takes for its values, and what they are in Python (None: whatever both forms
-    say).
+    """A type, texts that the server takes for its values, and what they are in Python (None: the text and the binary
+    form are only compared with each other).
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A chunk's marks in the log: what is admitted, and who is told of it."""
+"""A chunk's marks in the log: which rows are admitted, and what the log reader learns from the chunk."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def schema(table: TableId) -> TableSchema:
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """After so many transactions."""
+    """A position in the log: the number of transactions before it."""
 
     at: int
 
@@ -367,7 +367,7 @@ def dead_letters(table: TableId, first: int, rows: int) -> UndecodableRows:
 
 @pytest.mark.parametrize("has_gaps", [True, False])
 def test_of_a_new_table_a_log_with_gaps_is_believed_from_where_it_ended(world: World, *, has_gaps: bool) -> None:
-    """Whatever it says before: rows, failures, that the table was created."""
+    """Messages before that position are ignored: rows, failures, the CREATE TABLE."""
 
     def created(ordinal: int) -> list[LogMessage | Exception]:
         return [
@@ -428,7 +428,7 @@ def test_a_stop_does_not_wait_for_a_disk_that_stands_still(world: World, monkeyp
     assert time.monotonic() - begun < 1.5
     assert [entry.checkpoint.offset["at"] for entry in world.entries] == [0]
     assert world.garbage()
-    for _ in range(60):  # the thread goes on by itself: what it finds unwanted when the disk answers, it deletes
+    for _ in range(60):  # the writer thread runs on: once the disk answers, it deletes the abandoned files
         time.sleep(0.1)
         if not world.garbage():
             break
@@ -474,8 +474,9 @@ def test_a_slow_disk_slows_the_reader_before_memory_grows(world: World, monkeypa
 
 @dataclass
 class Vanished(World):
-    """A and B are followed again, and the catalog shows neither; what A was is told by an identity, what B was is
-    not.
+    """A and B are to be followed again, and the catalog shows neither.
+
+    told: the known schema of A has an identity; that of B never has.
     """
 
     action: DdlAction = DdlAction.APPLY
@@ -520,7 +521,7 @@ def test_a_table_that_was_never_described_goes_where_the_source_tells_of_all_tab
 
 
 def test_a_failed_table_goes_where_the_source_says_that_it_is_gone_and_not_that_it_is_hidden(tmp_path: Path) -> None:
-    """Nobody reads the place of the log that would tell; MySQL's tables have no identity."""
+    """The log of a failed table is not read, so a DROP is not seen there; MySQL's tables have no identity."""
     failed = {name: TableId("shop", name) for name in ("dropped", "hidden")}
     world = Vanished(tmp_path, [], failed=frozenset(failed.values()), hidden=frozenset({failed["hidden"], A, B}))
     world.told = False
@@ -529,9 +530,7 @@ def test_a_failed_table_goes_where_the_source_says_that_it_is_gone_and_not_that_
 
 
 def test_a_failed_table_that_is_read_again_is_gone_where_the_source_says_so(tmp_path: Path) -> None:
-    """It was renamed while it had failed: nobody reads that place of the log any more, which lies behind the
-    checkpoint.
-    """
+    """It was renamed while it had failed: the RENAME lies before the checkpoint, where the log is not read again."""
     followed = TrackedTable(
         TableId("shop", "c"), TableState.STREAMING, SchemaVersion(1, schema(A)), None, followed=True
     )
@@ -542,7 +541,10 @@ def test_a_failed_table_that_is_read_again_is_gone_where_the_source_says_so(tmp_
 
 @pytest.mark.parametrize("followed", [False, True])
 def test_a_replicator_that_starts_anew_takes_what_is_gone_for_dropped(tmp_path: Path, *, followed: bool) -> None:
-    """Its log of then is gone; a table that alone is read again beside others is not known to be dropped."""
+    """The log that would show a DROP is gone, so a missing table counts as dropped.
+
+    Where another table is still followed, a missing table without an identity does not.
+    """
     other = TableId("shop", "c")
     others = (TrackedTable(other, TableState.STREAMING, SchemaVersion(1, schema(other)), None, followed=followed),)
     world = Vanished(tmp_path, [], others=others, hidden=frozenset({B}))

@@ -129,7 +129,7 @@ class Merges:
         """Nothing to start."""
 
     def interrupt(self) -> None:
-        """What is under way ends by itself."""
+        """Nothing to interrupt."""
 
     def maintain(self, table: Any, *, busy: bool = False) -> str:
         del table
@@ -283,9 +283,10 @@ def test_a_target_that_holds_what_the_journal_never_had_is_read_anew() -> None:
 def test_a_table_that_lost_its_rows_in_the_target_is_read_anew(
     there: Position | None, mode: Mode, error: type[Exception]
 ) -> None:
-    """Somebody dropped it, or put another in its place: the journal keeps what was applied for some hours only.
+    """The table was dropped or replaced in the target, and the journal keeps applied changes for some hours only.
 
-    Not by itself where it kept what the source has no more: the catalog may be a wrong one.
+    A table that kept rows which the source no longer has is not resnapshotted automatically: the catalog may be the
+    wrong one.
     """
     journal, target = Journal(list(PARTS), applied_before=59, mode=mode), Merges()
     target.position = lambda table: there  # type: ignore[method-assign, assignment, return-value]

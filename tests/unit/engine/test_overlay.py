@@ -21,7 +21,7 @@ BIG = [2]
 def log(
     *events: tuple[str, str, int | None, int | None, int | None, str | None, list[int] | None],
 ) -> list[ChangeBatch]:
-    """(transaction, operation, key before, key after, n, big, left out), each a batch of its own."""
+    """(transaction, operation, key before, key after, n, big, left out) as one batch each."""
     batches = []
     for ordinal, (txn, operation, before, after, n, big, left_out) in enumerate(events):
         values: dict[str, Any] = {

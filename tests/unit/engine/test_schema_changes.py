@@ -22,7 +22,7 @@ ORDERS = TableId("shop", "orders")
 
 
 class Anything:
-    """Stands for what is told of a statement and answers nothing."""
+    """A stand-in for what is notified of a statement: any method returns None."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_, **__: None
@@ -50,7 +50,7 @@ def schema(*key: str) -> TableSchema:
     ],
 )
 def test_every_statement_is_told_with_what_was_decided(action: DdlAction, said: str) -> None:
-    """An ignored TRUNCATE leaves no event and no version: without this nobody would know of it."""
+    """An ignored TRUNCATE leaves no event and no schema version: `entry.seen` is its only record."""
     tracked = TrackedTable(ORDERS, TableState.STREAMING, SchemaVersion(1, schema("id")), run=None)
     plan = CapturePlan(1, wanted=True, tables=TableSet(), tracked=(tracked,), checkpoint=None)
     entry, told = JournalEntryBuilder(Checkpoint({}, 0, "server")), Anything()

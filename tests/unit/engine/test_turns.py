@@ -27,7 +27,7 @@ A, B, C = (TableId("shop", name) for name in "abc")
 
 @dataclass
 class Store:
-    """An ApplyStore whose tables have so many segments each; `order` is that of the turns."""
+    """An ApplyStore; `pending` is the number of segments of each table, `order` the order of the turns."""
 
     pending: dict[TableId, int]
     done: dict[TableId, int] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Lake:
         return ""
 
     def interrupt(self) -> None:
-        """What is under way ends by itself."""
+        """Nothing to interrupt."""
 
 
 class Silent:
@@ -322,7 +322,7 @@ def test_only_a_table_that_follows_the_log_rests_for_a_short_time(*, loading: bo
 
 
 def test_a_table_rests_between_commits_where_each_costs() -> None:
-    """From call to call, whoever has committed; a table that has not begins at once."""
+    """The rest lasts across calls with the same `resting`; a table that has not committed begins at once."""
     store, lake, resting = Store({A: 1}), Lake(), dict[TableId, float]()
     lake.capabilities = Capabilities(commit_seconds=60.0)
     before = time.monotonic()

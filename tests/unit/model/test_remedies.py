@@ -1,4 +1,4 @@
-"""A remedy's statements are told from its words, so that what is pasted is only SQL."""
+"""A remedy's statements are separated from its words, so that only SQL is pasted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing unmasked comes out of a selected source, whatever its log and its tables do."""
+"""A selected source returns no unmasked value, regardless of what its log and its tables do."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def batch(of: TableSchema, ordinal: int = 0) -> ChangeBatch:
 
 
 class Reader:
-    """A log reader and a snapshot reader that give what they are told to."""
+    """A log reader that returns `messages`, and a snapshot reader whose chunk fails after one row."""
 
     def __init__(self, *messages: LogMessage) -> None:
         self.messages, self.schemas, self.told = messages, {}, []

@@ -23,7 +23,7 @@ RENAMED = {
     "MARIADB_GTID_EVENT": "MARIADB_GTID", "MARIADB_GTID_GTID_LIST_EVENT": "GTID_LIST",
     "MARIADB_START_ENCRYPTION_EVENT": "START_ENCRYPTION",
 }  # fmt: skip
-# Events of servers before 5.1, and those that are not told apart here.
+# Events of servers before 5.1, and types that are not distinguished here.
 UNUSED = {
     "UNKNOWN", "START_EVENT_V3", "LOAD", "SLAVE", "CREATE_FILE", "APPEND_BLOCK", "EXEC_LOAD", "DELETE_FILE", "NEW_LOAD",
     "PRE_GA_WRITE_ROWS", "PRE_GA_UPDATE_ROWS", "PRE_GA_DELETE_ROWS", "INTVAR_INVALID_INT", "INTVAR_LAST_INSERT_ID",

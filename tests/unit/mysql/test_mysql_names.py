@@ -1,7 +1,7 @@
 """Names where a server compares them in lower case.
 
-lower_case_table_names = 2 stores names as they were typed; servers refuse it where files have names with case, so that
-what such a server writes is told by hand here: TABLE_MAPs in lower case or as typed, statements as typed, the catalog
+lower_case_table_names = 2 stores names as they were typed.  Servers refuse it on a case-sensitive file system, so the
+output of such a server is written by hand here: TABLE_MAPs in lower case or as typed, statements as typed, the catalog
 as typed.
 """
 

@@ -1,5 +1,6 @@
-"""What a TABLE_MAP counts by type: whether YEAR has a sign bit is told by itself, else by the server's version, else by
-the catalog.
+"""What a TABLE_MAP counts by type: character sets and sign bits.
+
+Whether YEAR has a sign bit follows from the event itself, else from the server's version, else from the catalog.
 """
 
 from __future__ import annotations

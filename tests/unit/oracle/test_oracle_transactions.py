@@ -99,7 +99,7 @@ def test_committed_transactions_are_handed_on_whole_without_what_they_took_back(
 
 
 def test_of_what_is_written_to_large_objects_the_place_stays(transactions: OpenTransactions) -> None:
-    """Names and texts have any characters; a piece of a LOB_WRITE says nothing by itself."""
+    """Names and texts may have any characters; a piece of a LOB_WRITE without its SELECT names no row."""
     found = """from "SHOP"."T" where "a;b" = 'for update;' and "C" IS NULL"""
     head = f'DECLARE \\n loc_c CLOB; \\nBEGIN\\n select "X" into loc_c {found} for update;'
     piece = ' buf_c := \'into x from "A"."B" where\'; '

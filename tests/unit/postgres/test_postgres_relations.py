@@ -38,7 +38,7 @@ def steps(outcomes: Any) -> list[tuple[Ddl, TableId]]:
 
 
 def test_a_table_that_was_renamed_where_reading_began_is_not_known_twice() -> None:
-    """It was followed as `a`; `b`, which somebody put in, was described from a catalog that is ahead of the log."""
+    """It was followed as `a`; the user added `b`, which was described from a catalog that is ahead of the log."""
     both = relations(schema(A, 1), schema(B, 1))
     assert both.nameless() == [A]
     assert steps(both.seen({}, {1: B})) == [(Ddl.DROP_TABLE, A)]

@@ -1,4 +1,4 @@
-"""Deletion vectors: as pyiceberg reads them, and damaged ones are told."""
+"""Deletion vectors: readable by pyiceberg, and damaged ones are refused."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_the_workers_identity_is_the_file_that_their_environment_names(
     ],
 )
 def test_a_file_that_names_another_address_or_is_no_key_is_refused(key: dict[str, Any], change: dict[str, str]) -> None:
-    """Other kinds of files name programs, files and addresses of whoever wrote them."""
+    """Other kinds of credential files may name any program, file or address that their author wants."""
     with pytest.raises(ConfigurationError) as found:
         credentials({"login": "key", "service_account_key": json.dumps(key | change)}, SCOPES)
     assert "PRIVATE KEY" not in found.value.message

@@ -38,7 +38,7 @@ SHOWN = {
 
 
 class Recorder:
-    """A session that keeps what it is told; the table has COLUMNS, no other is there."""
+    """A session that records its statements; only the table `orders` exists, with COLUMNS."""
 
     def __init__(self) -> None:
         self.told: list[str] = []

@@ -37,7 +37,7 @@ def test_a_numeric_is_a_decimal_where_every_value_fits(precision: int, scale: in
 
 
 def test_only_types_of_the_server_itself_have_rules_by_name() -> None:
-    """Somebody's own type of the name int4 is text."""
+    """A type named int4 in the user's schema is text."""
     found = rule(PostgresColumn("c", "mine.int4", ""), "null")
     assert found is not None
     assert found.iceberg == "string"

@@ -23,7 +23,7 @@ class StepSerializer(serializers.Serializer[ColumnStep]):
 class FieldLineSerializer(serializers.Serializer[FieldLine]):
     """Source and target are empty where the column is on one side only; `steps` is its life."""
 
-    source = serializers.CharField()  # type: ignore[assignment]  # declared fields are no attributes of the class
+    source = serializers.CharField()  # type: ignore[assignment]  # declared fields are not attributes of the class
     source_type = serializers.CharField()
     type = serializers.SerializerMethodField(help_text="Tidemark's type between the two")
     target = serializers.CharField()
@@ -55,7 +55,7 @@ class LineageSerializer(serializers.Serializer[TableLineage]):
     """One table at one schema version."""
 
     version = serializers.IntegerField()
-    source = serializers.CharField()  # type: ignore[assignment]  # declared fields are no attributes of the class
+    source = serializers.CharField()  # type: ignore[assignment]  # declared fields are not attributes of the class
     target = serializers.CharField()
     columns = serializers.SerializerMethodField()
     past = PastColumnSerializer(many=True)

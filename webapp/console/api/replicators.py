@@ -213,7 +213,7 @@ class ReplicatorViewSet(ApiViewSet):
     @extend_schema(request=None)
     @action(detail=True, methods=["post"])
     def retry(self, request: Request, pk: str) -> Response:
-        """Try again now whatever waits for its retry time, and every failed table; nothing where nothing failed."""
+        """Retry now all that waits for its retry time, and every failed table; no effect where nothing failed."""
         services.retry_replicator(replicator=self._get(pk), user=user_of(request))
         return self._answer(pk)
 
@@ -252,7 +252,7 @@ class ReplicatorViewSet(ApiViewSet):
     @extend_schema(responses=serializers.SelectionLineSerializer(many=True))
     @action(detail=True, pagination_class=None)
     def selection(self, request: Request, pk: str) -> Response:
-        """What it was told to take."""
+        """The lines of the selection."""
         del request
         return Response(listed(serializers.SelectionLineSerializer, self._get(pk).selection.all()))
 

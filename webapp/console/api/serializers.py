@@ -243,7 +243,7 @@ class ReasonSerializer(serializers.Serializer[None]):
 
 
 class ErrorStateSerializer(serializers.Serializer[dict[str, str]]):
-    """Why something stands still, and what to do."""
+    """A current error and its remedy."""
 
     code = serializers.CharField()
     message = serializers.CharField()
@@ -425,7 +425,7 @@ class ReplicatorTableSerializer(serializers.Serializer[ReplicatorTable]):
 
     @extend_schema_field(ErrorStateSerializer(allow_null=True))
     def get_error(self, table: ReplicatorTable) -> dict[str, str] | None:
-        """Why the table stands still."""
+        """The table's current error."""
         return error_state(table)
 
 

@@ -229,10 +229,9 @@ def _target_changes(
 
 
 def _selection_changes(replicator: Replicator, wanted: list[SelectionEntry], user: User | None) -> list[str]:
-    """Lines are added and changed (an excluded table goes with it); single tables and patterns that are no longer named
-    are removed.
+    """Add and change lines (an exclusion removes its table); remove single tables and patterns no longer in the file.
 
-    A table that is there through its database or a pattern needs no line of its own, though the file names it for its
+    A table that is there through its database or a pattern needs no separate line where the file names it only for its
     objective.
     """
     lines = {(entry.database, entry.table): entry for entry in wanted}
@@ -293,9 +292,7 @@ def _option_changes(replicator: Replicator, given: Mapping[str, Any], user: User
 def _target_name_changes(
     replicator: Replicator, wanted: list[SelectionEntry], before: Collection[tuple[str, str]], user: User | None
 ) -> list[str]:
-    """Of the tables that have a name of their own in the target; rows that were not there `before` were made with
-    it.
-    """
+    """Rename tables to the target names in the file; those not there `before` were created with that name."""
     changes = []
     for entry in {(entry.database, entry.table): entry for entry in wanted}.values():
         if entry.target_name is None:

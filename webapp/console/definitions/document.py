@@ -31,7 +31,7 @@ class _WithoutAliases(yaml.SafeLoader):
 
 
 def parsed(text: str, environ: Mapping[str, str]) -> Any:
-    """With its variables filled in.  ConfigurationError for what is no YAML, or names a variable that is not set."""
+    """Parse the YAML and fill in its variables.  ConfigurationError for invalid YAML or a variable that is not set."""
     if len(text) > MAX_DOCUMENT_BYTES:
         raise ConfigurationError(f"The file has more than {MAX_DOCUMENT_BYTES:,} characters.")
     try:
@@ -51,7 +51,7 @@ def _where_and_why(error: yaml.YAMLError) -> str:
 
 
 def literal(value: Any) -> Any:
-    """A value such that reading it gives itself, whatever looks like a variable in its texts."""
+    """Escape what looks like a variable in texts, so that reading the value gives it back."""
     if isinstance(value, str):
         return value.replace("${", "$${")
     if isinstance(value, Mapping):

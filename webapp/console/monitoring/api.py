@@ -57,7 +57,7 @@ class MonitoringViewSet(ApiViewSet):
 
 
 class FailuresOfAll(MonitoringViewSet):
-    """Filters and answers of failures, whatever they are of."""
+    """Filters and answers shared by the failures of one replicator and those of all."""
 
     serializer_class = serializers.FailureSerializer
 

@@ -89,7 +89,7 @@ def charts(request: HttpRequest, pk: int) -> HttpResponse:
 @login_required
 @require_safe
 def logs(request: HttpRequest, pk: int) -> HttpResponse:
-    """The newest lines, or those before one; followed live unless told not to."""
+    """Show the newest lines, or those before one; followed live unless the query says otherwise."""
     replicator = replicator_or_404(pk)
     filters = Filters.of(request.GET)
     before = request.GET.get("before", "")

@@ -71,7 +71,7 @@ class DeadLetterLine:
 @login_required
 @require_safe
 def of_replicator(request: HttpRequest, pk: int) -> HttpResponse:
-    """Three queries, whatever there is."""
+    """Show the replicator's dead-letter rows, with three queries for any number of rows."""
     replicator = replicator_or_404(pk)
     filters = DeadLetterFilters.of(request.GET.dict())
     found = dead_letter_rows(replicator, filters)

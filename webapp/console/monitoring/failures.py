@@ -58,7 +58,7 @@ class FailureLine:
 
     @property
     def waits(self) -> bool:
-        """It goes on by itself, once what it names on the source has ended."""
+        """It continues automatically, once what it names on the source has ended."""
         return self.open and self.failure.next_retry_at is None and self.failure.code == SourceBusy.code
 
     @property

@@ -41,7 +41,7 @@ from webapp.replicators.models import (
 )
 from webapp.replicators.source_log import LogKept, log_kept
 
-# What the head tells of by itself, with more to do about it.
+# The header shows these conditions itself, with their remedies.
 SAID_ALREADY = frozenset({RuleKind.TABLE_FAILED, RuleKind.STOPPED, RuleKind.LOG_KEPT})
 OPEN_RUNS = (RunState.PLANNING, RunState.READING)
 
@@ -81,7 +81,7 @@ class Header:
 
 
 def header(replicator: Replicator) -> Header:
-    """About eight queries, whatever the number of tables."""
+    """Build the header with about eight queries, for any number of tables."""
     tables = ReplicatorTable.objects.filter(replicator=replicator).order_by()
     counted = list(tables.values_list("state").annotate(Count("pk"), Sum("dead_letters")))
     states = {state: number for state, number, _ in counted}
@@ -137,7 +137,7 @@ def problem(replicator: Replicator) -> Problem | None:
 
 @dataclass(frozen=True)
 class Progress:
-    """A snapshot's progress: `fraction` 0 to 1, or None while there is no estimate."""
+    """A snapshot's progress: `fraction` 0 to 1, or None without an estimate."""
 
     rows: int
     estimate: int | None

@@ -1,4 +1,4 @@
-"""The fleet page: every replicator in a line, the one that needs somebody first."""
+"""The fleet page: one line for each replicator, those that need a user's action first."""
 
 from __future__ import annotations
 
@@ -96,7 +96,9 @@ class FleetLine:
 
     @property
     def show(self) -> str:
-        """person: it does not go on by itself, or an alert fires; busy: it may; fine; off: somebody wanted it so."""
+        """person: it has a `reason` to need a user; off: users do not want it to run; busy: it may need one soon; else
+        fine.
+        """
         if self.reason:
             return PERSON
         if self.replicator.desired != Desired.RUNNING:
@@ -106,7 +108,7 @@ class FleetLine:
 
     @property
     def trouble(self) -> tuple[int, int, int, str]:
-        """Sort key: the one that needs somebody first, then the one that may soon."""
+        """Sort key: replicators that need a user's action first, then those that may soon."""
         score = (
             self.word.trouble
             + (50 if self.replicator.status == Status.FAILED else 0)

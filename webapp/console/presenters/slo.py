@@ -116,7 +116,7 @@ class ObjectiveView:
 
     @property
     def late_left(self) -> int | None:
-        """So many more of the period's changes may be late; below zero: so many too many were."""
+        """How many more of the period's changes may be late; negative: how many too many were."""
         if self.figures is None or not self.figures.tally("30d").total:
             return None
         tally = self.figures.tally("30d")

@@ -16,8 +16,8 @@ from webapp.replicators.selection.entries import SelectionEntry
 
 @dataclass
 class Selected:
-    """Whole databases (with their future tables) and patterns less `excluded`, single tables, and what single ones have
-    of their own.
+    """Whole databases (with their future tables) and patterns less `excluded`, single tables, and the settings of
+    single tables.
     """
 
     databases: set[str] = field(default_factory=set)

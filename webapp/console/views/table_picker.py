@@ -121,7 +121,7 @@ def pick(request: HttpRequest, draft: int) -> HttpResponse:
 
 
 def pattern_entry(text: str, *, new_tables: bool = True) -> SelectionEntry:
-    """ConfigurationError for what is no pattern."""
+    """ConfigurationError for a text that names a single table."""
     entry = named_entry(text.strip())
     if not entry.wide:
         message = f"{text.strip()} has neither * nor ?."

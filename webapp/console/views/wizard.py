@@ -1,4 +1,4 @@
-"""The wizard's steps.  Each is a page of its own; the draft keeps what was decided."""
+"""The wizard's steps, one page each; the draft keeps what was decided."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Command(MetadataCommand):
 
 @contextmanager
 def _explained(database: Mapping[str, Any]) -> Iterator[None]:
-    """CommandError with a remedy for whatever Postgres refuses."""
+    """CommandError with a remedy for missing tables, a missing privilege, or a database that cannot be reached."""
     name, user = database["NAME"], database["USER"]
     try:
         yield

@@ -126,9 +126,9 @@ def dead_letter_rows(table: ReplicatorTable) -> int:
 
 
 def chosen(replicator: Replicator, names: Sequence[str]) -> tuple[list[ReplicatorTable], list[ReplicatorTable]]:
-    """The replicator's tables that the source still has, and those left out because somebody skipped them.
+    """Return the replicator's tables that the source still has, and those left out because a user skipped them.
 
-    CommandError for a name that is none of them, or of a skipped one.
+    CommandError for a name that is not among them, or of a skipped one.
     """
     tables = [t for t in selectors.tables_of(replicator) if t.state != TableState.DROPPED.value]
     wanted, unknown = selectors.tables_called(replicator, tables, names)

@@ -81,7 +81,7 @@ class Point:
         return self.merge_seconds / self.merges if self.merges else None
 
     def lag(self, percent: float) -> float | None:
-        """Seconds that so many percent of its events stayed within; None without an event."""
+        """Seconds within which `percent` % of its events became queryable; None without an event."""
         return self.lags.percentile(percent)
 
     def to_dict(self) -> dict[str, Any]:

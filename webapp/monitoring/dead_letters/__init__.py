@@ -1,1 +1,1 @@
-"""Rows that cannot be decoded, kept until somebody decides."""
+"""Dead-letter rows: rows that cannot be decoded, kept until a user replays or discards them."""

@@ -1,4 +1,4 @@
-"""Rows that cannot be decoded, kept until somebody decides: the dead letters."""
+"""Rows that cannot be decoded, kept until a user replays or discards them: the dead-letter rows."""
 
 from __future__ import annotations
 

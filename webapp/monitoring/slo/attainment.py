@@ -1,9 +1,9 @@
 """How objectives are kept: attainment by window, error budget, burn rates, and what waits too long already.
 
-Counted by event, each where it became readable: an event that was late is late whoever paused the replicator meanwhile.
-What waits for longer than its objective counts as late before it is applied.  A source that is not read counts as late
-too, once nothing shows that the target is as current as the objective demands; an idle one is read, its heartbeats say
-so.
+Events are counted in the window in which they became readable; a late one counts as late even if a user had paused the
+replicator.  An event that waits longer than its objective counts as late before it is applied.  A source that is not
+read counts as late, too, once nothing shows that the target is as current as the objective demands.  An idle source is
+read, as its heartbeats show.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ GROUP BY t.replicator_id, t.id
 
 @dataclass(frozen=True)
 class Figures:
-    """What is known of one objective at `at`.
+    """The figures of one objective at `at`.
 
     windows       events by window (`WINDOWS`), those that wait too long included
     waiting       events that are staged and not yet in the target; waiting_late: for longer than the objective
     unproven      since when nothing shows that the target is as current as the objective demands; None: it is
     behind        everything that was committed before it is in the target; None: not known
-    watched       False while users have it paused or stopped: what waits is late all the same, nobody is alarmed
+    watched       False while users have it paused or stopped: what waits is late all the same, but no SLO alert fires
     """
 
     objective: Objective
@@ -178,7 +178,7 @@ def objective_of(replicator: Replicator) -> Objective:
 
 
 def measure(replicators: Sequence[Replicator], now: datetime | None = None) -> dict[Key, Figures]:
-    """Of replicators, and of their tables that have objectives of their own: three queries, whatever their number.
+    """Measure replicators, and their tables with their own objectives: three queries, for any number of them.
 
     Every event counts by the objective of its table; the replicator's attainment is over all of them.
     """
@@ -208,7 +208,7 @@ def measure(replicators: Sequence[Replicator], now: datetime | None = None) -> d
 
 
 def _own_objectives(own: QuerySet[TableObjective]) -> Iterator[tuple[int, int, Objective]]:
-    """Replicator, table and objective of those that have one of their own."""
+    """Yield replicator, table and objective of the tables that have their own."""
     for replicator, table, percent, seconds in own.values_list("table__replicator", "table", "percent", "seconds"):
         if percent is not None and seconds is not None:
             yield replicator, table, Objective(percent, seconds)
@@ -216,7 +216,7 @@ def _own_objectives(own: QuerySet[TableObjective]) -> Iterator[tuple[int, int, O
 
 @dataclass(frozen=True)
 class Attained:
-    """Of one table over one window; `own`: by an objective of its own, not the replicator's."""
+    """One table's attainment over one window; `own`: by its own objective, not the replicator's."""
 
     objective: Objective
     tally: Tally
@@ -231,9 +231,9 @@ class Attained:
 def measure_tables(
     replicator: Replicator, tables: Sequence[int], window: str = "24h", now: datetime | None = None
 ) -> dict[int, Attained]:
-    """Of these tables, whatever waits too long included: three queries, and rows by the length of the window.
+    """Measure these tables, including events that wait too long: three queries, whose rows grow with the window.
 
-    Without `now`, what has arrived is counted once in `COUNTED_SECONDS` for all who ask.
+    Without `now`, applied events are counted once in `COUNTED_SECONDS` for all callers.
     """
     own = TableObjective.objects.filter(table__in=tables, percent__isnull=False)
     own_of = {table: objective for _, table, objective in _own_objectives(own)}

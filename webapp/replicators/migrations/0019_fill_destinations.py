@@ -39,7 +39,7 @@ def split(apps: Any, schema_editor: Any) -> None:
 def secret(token: str) -> str:
     try:
         return json.dumps(unseal(token), sort_keys=True)
-    except ConfigurationError:  # of another key: by itself
+    except ConfigurationError:  # encrypted with another key: compared as it is
         return token
 
 

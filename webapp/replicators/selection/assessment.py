@@ -49,7 +49,7 @@ class ColumnAssessment:
 
 @dataclass(frozen=True)
 class TableAssessment:
-    """`key` is how rows are told apart (primary, unique, or empty); rows and bytes are estimates.
+    """`key`: what identifies a row (primary, unique, or empty); rows and bytes are estimates.
 
     excludable: the column without which the table might be copied, where it cannot be copied with it.
     """
@@ -239,7 +239,7 @@ def _in_mode(
     target: TargetKind,
     left_out: frozenset[str],
 ) -> TableAssessment:
-    """Some modes need a key, and each has columns of its own; a target may not have it at all."""
+    """Check the mode: a target may not have it, some modes need a key, and each adds its own columns."""
     if mode not in (target.capabilities.modes or Mode):
         why = f"{target.title} does not have the mode {mode.label}."
         return replace(one, support=NONE, reasons=(*one.reasons, why))
@@ -265,8 +265,8 @@ def _in_shared_mode(one: TableAssessment, mode: Mode, first: Mode, target: Targe
 
 
 def _with_cascades(one: TableAssessment, cascades: Sequence[Cascade], selected: Collection[TableId]) -> TableAssessment:
-    """Foreign key actions are not in the source's log: with the parent selected the table is read again, else nobody
-    knows.
+    """Report foreign key actions, which the source's log lacks: with the parent selected, the table is resnapshotted;
+    otherwise its changes are missed.
     """
     parents = sorted({rule.parent for rule in cascades if rule.child == one.table})
     unseen = [parent for parent in parents if parent not in selected]

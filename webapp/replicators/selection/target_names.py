@@ -1,6 +1,4 @@
-"""What the copy of a table is called in the target: by its names in the source, or as somebody has chosen
-(`ReplicatorTable.own_name`).
-"""
+"""Names of tables in the target: from their names in the source, or chosen by a user (`ReplicatorTable.own_name`)."""
 
 from __future__ import annotations
 
@@ -71,7 +69,7 @@ def chosen_target_name(table: ReplicatorTable) -> TargetName | None:
 def checked_target_name(
     replicator: Replicator, target_name: TargetName, table: ReplicatorTable | None = None
 ) -> TargetName:
-    """Of this table, or a new one.  ConfigurationError where it is no name, or another table's."""
+    """Return the name for this table, or a new one.  ConfigurationError for an invalid name, or another table's."""
     kind = kind_of(replicator)
     if not kind.capabilities.renames:
         message = f"The tables of {kind.title} cannot be renamed."
@@ -88,7 +86,7 @@ def checked_target_name(
 
 
 def refuse_shared(replicator: Replicator, table: TableId) -> None:
-    """ConfigurationError for a table that shares its target table: it has no name of its own there."""
+    """ConfigurationError for a table that shares its target table, whose name cannot be chosen."""
     place = TargetName(*target_of(replicator, table))
     if place.part:
         message = f"{table} shares the target table {TargetTable(*place).whole} by the routing rules."

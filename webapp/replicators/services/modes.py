@@ -30,9 +30,9 @@ def effect(table: ReplicatorTable, mode: Mode) -> str:
 
 @transaction.atomic
 def change_mode(*, table: ReplicatorTable, mode: str, confirmed: bool = False, user: User | None = None) -> bool:
-    """False where it is in that mode already.
+    """Change the table's mode; False where it has that mode already.
 
-    ConfigurationError, which says what would happen, where nobody has confirmed that.
+    ConfigurationError, which says what would happen, where an existing copy is affected and `confirmed` is not set.
     """
     rows = ReplicatorTable.objects.select_for_update(no_key=True, of=("self",)).select_related("replicator")
     fresh, wanted = rows.get(pk=table.pk), parsed_mode(mode)

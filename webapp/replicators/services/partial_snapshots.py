@@ -111,7 +111,7 @@ def _schema(table: ReplicatorTable) -> TableSchema:
     schema = newest.parsed
     if any(
         schema.column(name).masked for name in schema.key
-    ):  # what was asked for would be kept, and could not be told among the log's
+    ):  # the requested keys would be stored unmasked, and not be recognized among the log's masked ones
         message = f"The key of {table} is masked, so single rows cannot be read."
         raise ConfigurationError(message, remedy="Resnapshot it.")
     return schema

@@ -140,10 +140,10 @@ def start_replicator(*, replicator: Replicator, user: User | None = None) -> Rep
 
 @transaction.atomic
 def start_anew(*, replicator: Replicator, user: User | None = None, lost: str = "") -> Replicator:
-    """From where the source's log ends now, every table read again: for a log that is gone, or another server.
+    """Restart from the end of the source's log and resnapshot every table: for a log that is gone, or another server.
 
-    What was copied stays readable; sequence numbers go on.  `lost`: nobody has asked for it, the log was found to be
-    gone, and this is why; what the user wants of the replicator (running, paused, stopped) stays.
+    Copies stay readable; sequence numbers go on.  `lost`: why the log was found to be gone, where no user asked for
+    this; the desired state (running, paused, stopped) then stays.
     """
     # Tables before their replicator, as the workers lock them.
     tables = ReplicatorTable.objects.filter(replicator=replicator).order_by("id").select_related("replicator")
@@ -156,7 +156,7 @@ def start_anew(*, replicator: Replicator, user: User | None = None, lost: str = 
         locked, reason="the source no longer had the log" if lost else "the replicator was restarted from scratch"
     )
     Replicator.objects.filter(pk=fresh.pk).update(checkpoint_offset=None, identity="", source_ts=None)
-    fresh.selection.update(discovered=False)  # tables may have come while nobody looked
+    fresh.selection.update(discovered=False)  # tables may have been created meanwhile
     fresh.failures.filter(table=None, resolved_at=None).update(resolved_at=timezone.now())
     fresh.refresh_from_db()
     fresh.desired = fresh.desired if lost else Desired.RUNNING
@@ -223,9 +223,9 @@ def _want(
 
 @transaction.atomic
 def retry_replicator(*, replicator: Replicator, user: User | None = None) -> Replicator:
-    """Whatever waits for its retry time, and every failed table, now, its counting begun again; else nothing happens.
+    """Retry now all that waits for its retry time, and every failed table, with reset counts; else change nothing.
 
-    What the user wants of it stays: one that is paused stays so, one that could not be deleted is deleted.
+    The desired state stays: a paused replicator stays paused, and a failed deletion is tried again.
     """
     # Tables before their replicator, as the workers lock them.
     failed = ReplicatorTable.objects.filter(replicator=replicator).exclude(error_message="").order_by("id")
@@ -304,7 +304,7 @@ def update_options(*, replicator: Replicator, options: ReplicatorOptions, user: 
         check_seconds(options.slo_minutes * 60)
     if changed:
         fresh.options = options.to_dict()
-        fresh.plan_version += bool(changed.keys() - PACE)  # the pace is no matter of capture's
+        fresh.plan_version += bool(changed.keys() - PACE)  # capture does not depend on the pace
         fresh.save(update_fields=["options", "plan_version"])
         note(
             replicator=fresh,

@@ -70,7 +70,7 @@ def add_tables(*, replicator: Replicator, selection: Sequence[SelectionEntry], u
 def read_recomputed(
     replicator: Replicator, tables: Sequence[ReplicatorTable], before: ComputedColumns, after: ComputedColumns
 ) -> None:
-    """Read those whose computed columns become others; a column that is computed otherwise than before is made anew."""
+    """Resnapshot tables whose computed columns change; into a new copy where an existing column changes its rule."""
     for row in tables:
         old, new = before.of(row.table_id), after.of(row.table_id)
         if list(old.items()) != list(new.items()):
@@ -246,7 +246,7 @@ def resume_table(*, table: ReplicatorTable, user: User | None = None) -> None:
 
 @transaction.atomic
 def rename_target(*, table: ReplicatorTable, namespace: str, name: str, user: User | None = None) -> None:
-    """Call its copy so in the target, from the next merge on, whatever the source's table is called later.
+    """Rename its target table with the next merge; the name then stays, even if the source's table is renamed.
 
     ConfigurationError.
     """

@@ -167,10 +167,10 @@ def stop_replicator(replicator: Replicator, error: TidemarkError, stage: Stage) 
 
 @transaction.atomic
 def stage_failed(replicator_id: int, stage: Stage, error: TidemarkError) -> RetryDecision | None:
-    """A whole stage of a replicator failed: the failures that nothing has resolved yet are its count.
+    """Count the failure of a whole stage of a replicator: its unresolved failures are the attempts so far.
 
-    None where the replicator is gone, or has started again because its log is.  Each stage counts by itself, so that
-    one which works does not hide one which does not.
+    None where the replicator is gone, or has been restarted because its log is gone.  Each stage counts separately, so
+    that one which works does not hide one which does not.
     """
     if stage is Stage.CAPTURE and isinstance(error, LogPurged) and recovered(replicator_id, error):
         return None
@@ -178,7 +178,7 @@ def stage_failed(replicator_id: int, stage: Stage, error: TidemarkError) -> Retr
     if replicator is None:
         return None
     now = clock()
-    open_ones = _open(replicator_id, stage).exclude(code=SourceBusy.code)  # waiting for others is no failure
+    open_ones = _open(replicator_id, stage).exclude(code=SourceBusy.code)  # waiting for others does not count
     verdict = decide(
         error,
         replicator.parsed_options,

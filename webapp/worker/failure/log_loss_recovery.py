@@ -1,4 +1,4 @@
-"""Going on by itself where the source no longer has the log: everything is read again."""
+"""Automatic restart where the source no longer has the log: every table is resnapshotted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holding a lease while a slice works: renewed in the background, given up when it is lost or no longer wanted."""
+"""Holding a lease while a slice works: renewed in the background; the work ends when it is lost or no longer wanted."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class LeaseHolder:
         return self
 
     def _tell(self, ran_out: datetime) -> None:
-        """A line of the timeline: whoever held the lease did not give it back."""
+        """Note the failover on the timeline: the previous owner did not release the lease."""
         work = self._name.partition(":")[0]
         try:
             replicator = Replicator.objects.filter(pk=self._id).first()

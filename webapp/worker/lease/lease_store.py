@@ -58,14 +58,14 @@ class OrmLeaseStore:
 
     @stored
     def renew(self, lease: Lease, seconds: float | None = None) -> bool:
-        """False: it ran out, or somebody else has it now."""
+        """False: it has expired, or another owner has it."""
         with connection.cursor() as cursor:
             cursor.execute(RENEW, [_seconds(seconds), lease.name, lease.owner, lease.fence])
             return bool(cursor.rowcount == 1)
 
     @stored
     def release(self, lease: Lease) -> None:
-        """No error where it is gone.  One that ran out stays so: nobody could rely on it since."""
+        """Release a live lease; no error where it is gone.  An expired one is not marked as released."""
         with connection.cursor() as cursor:
             cursor.execute(RELEASE, [RELEASED, lease.name, lease.owner, lease.fence])
 
@@ -75,13 +75,13 @@ def _seconds(asked: float | None) -> float:
 
 
 def live_leases() -> set[str]:
-    """Names of the leases that somebody holds now."""
+    """Return the names of the live leases."""
     return live_and_lost()[0]
 
 
 @stored
 def live_and_lost() -> tuple[set[str], set[str]]:
-    """Names of the leases that somebody holds now, and of those that ran out: their owners did not give them back."""
+    """Return the names of the live leases, and of those that expired without a release."""
     with connection.cursor() as cursor:
         cursor.execute(NOT_RELEASED, [RELEASED])
         rows = cursor.fetchall()

@@ -159,9 +159,7 @@ class HeadlessRun:
             connections.close_all()
 
     def _watch(self) -> None:
-        """What the source has of its log, and what waits; what nobody needs any more: nobody else looks where no
-        supervisor runs.
-        """
+        """Watch the source's log and the backlog, deliver lineage; collect garbage where no supervisor runs."""
         looked, tidied = -WATCH_SECONDS, time.monotonic()
         try:
             while not self._over():
@@ -195,7 +193,7 @@ class HeadlessRun:
 
     @staticmethod
     def _tell() -> None:
-        """OpenLineage, where somebody wants to know."""
+        """Deliver OpenLineage events, where a receiver is configured."""
         try:
             signals.looked.send(HeadlessRun)
         except StateError as error:

@@ -30,7 +30,7 @@ class Pacing:
         self.throttle = Throttle(self._pace, self._look, self._log_wait)
 
     def __enter__(self) -> Self:
-        """Whoever waited before was killed."""
+        """Clear what a killed process has left as the reason of its wait."""
         self._show("")
         return self
 

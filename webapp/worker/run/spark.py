@@ -36,8 +36,8 @@ def spark(lake: LakeCatalog, bundles: Callable[[], frozenset[str]] = frozenset) 
 
 
 def start_ahead() -> None:
-    """The JVM starts while this process does something else; whoever needs it waits for it, and is told where it does
-    not start, or the metadata database does not say which jars it needs.
+    """Start the JVM in a thread that ignores errors.  What needs it waits for it, or tries again and raises the error;
+    so where the metadata database does not say which jars it needs.
     """
     threading.Thread(target=_start, name="jvm", daemon=True).start()
 

@@ -67,10 +67,11 @@ def run_slice(
     began: Callable[[], None] | None = None,
     journaled: Journaled = lambda: None,
 ) -> bool:
-    """One slice; True if it held the lease and nothing failed.  Every failure is told to the policy, none is raised.
+    """Run one slice; True if it held the lease and nothing failed.  No failure is raised.
 
+    The retry policy gets every failure of the work; failures of the metadata database are only logged.
     It ends after `seconds`, when `over()`, or when there was nothing to do for `idle` seconds (None: never for that
-    reason); a long merge is let finish then, unless `stopped()`.
+    reason).  A long merge is then finished, unless `stopped()`.
     journaled: capture calls it whenever it has given the apply loop something to do.
     """
     close_old_connections()
@@ -100,8 +101,8 @@ def _work(stage: Stage, replicator: Replicator, tenure: LeaseHolder, idle: float
     try:
         WORK[stage](replicator, tenure, idle, journaled)
     except FenceLost:
-        return False  # somebody else goes on; there is nothing to say
-    except Exception as error:  # noqa: BLE001 - whatever it is, the policy decides and people are told
+        return False  # another worker has taken over; there is nothing to report
+    except Exception as error:  # noqa: BLE001 - the policy decides about any error, and it is reported
         assert tenure.lease is not None
         _tell(stage, replicator, tenure.lease, as_tidemark(error), error)
         return False

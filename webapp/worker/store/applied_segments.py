@@ -1,4 +1,4 @@
-"""What a target commit newly covers: marked and told in one statement."""
+"""What a target commit newly covers: marked and returned in one statement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.db import connection
 
 from webapp.replicators.models import ReplicatorTable
 
-# Only what no mark has covered: each segment is told once, whoever died before or after a target commit.
+# Only what has no mark: each segment is returned once, even if a worker died before or after a target commit.
 MARK = """
 WITH events AS (
   UPDATE replicators_tableeventrow SET applied_at = statement_timestamp()

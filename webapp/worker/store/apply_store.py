@@ -39,8 +39,8 @@ from webapp.worker.store.counters import count_applied
 ITEMS = 2000
 _ANY_REPLICATOR = -(2**62)  # stands for a replicator's key in a statement; no other value of it is equal
 MILLISECOND = timedelta(milliseconds=1)
-# Changes that were journaled long after their commit (`BEHIND`) wait for more: for so many of a table, and for so long
-# at most, unless none came for so long.
+# Changes that were journaled long after their commit (`BEHIND`) wait until there are ENOUGH of a table, for GATHER at
+# most, and only while more arrive (within STILL).
 ENOUGH, GATHER, STILL = 100_000, timedelta(seconds=10), timedelta(seconds=1.5)
 ONCE: Mapping[str, Any] = {"update_conflicts": True, "unique_fields": ["table"], "update_fields": ["since"]}
 STRUCTURE = """
@@ -373,7 +373,7 @@ def with_work(replicator_id: int | None) -> QuerySet[ReplicatorTable]:
         | (loading & Q(keyless=False, last_chunk_sequence__gt=F("loaded")))
         | (loading & loaded)
         | (Q(state=TableState.STREAMING.value, schema_version__isnull=False) & ~Q(made_load=F("load")))
-        | Q(retry_at__isnull=False)  # whatever it was that failed is tried again
+        | Q(retry_at__isnull=False)  # what failed is tried again
         | (~Q(own_name="") & ~Q(own_name=F("target_name"), own_namespace=F("target_namespace")))
     )
 
@@ -474,7 +474,7 @@ def _apply_table(row: ReplicatorTable, run: models.SnapshotRun | None, generatio
 
 
 def _event(row: models.TableEventRow) -> TableEvent:
-    """Under the table's name of then: a rename is told by it."""
+    """Return the event under the table's former name: a RENAME has the new one in its detail."""
     table = TableId(row.database, row.name)
     return TableEvent(
         table, row.sequence, EventKind(row.kind), row.schema_version, row.commit_ts, row.detail, row.token

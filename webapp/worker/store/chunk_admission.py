@@ -28,10 +28,10 @@ FROM unnest(%s::bigint[], %s::bigint[]) AS read (run, rows) WHERE r.id = read.ru
 
 
 def admit(closed: Collection[ClosedChunk]) -> dict[tuple[int, str], ChunkRow]:
-    """By id and attempt, without those of which this reading is no longer wanted (their rows are not either)."""
+    """Admit read chunks; return them by id and attempt.  Obsolete readings are left out, and so are their rows."""
     if not closed:
         return {}
-    runs = {one.run for one in closed}  # locked before their chunks, as whoever cancels them does
+    runs = {one.run for one in closed}  # locked before their chunks, as in `cancel_runs`
     list(SnapshotRun.objects.select_for_update(no_key=True).filter(pk__in=runs).order_by("id").values_list("pk"))
     attempts = {(one.chunk, one.attempt) for one in closed}
     chunks = ChunkRow.objects.filter(pk__in={chunk for chunk, _ in attempts})

@@ -121,7 +121,7 @@ class OrmChunkStore:
 
     @stored
     def begin_plan(self, runs: Sequence[int]) -> str:
-        """The mark is met after this is stored; whoever began to plan one of them before stores nothing."""
+        """Store a plan's token before its mark is written.  It replaces an older plan, whose planner stores nothing."""
         plan = uuid.uuid4().hex[:16]
         fresh = SnapshotRun.objects.filter(pk__in=runs, state=RunState.PLANNING, started=False)
         fresh.update(plan=plan, plan_met=False)
@@ -132,7 +132,7 @@ class OrmChunkStore:
     def planned(self, chunks: Sequence[PlannedChunk]) -> None:
         """See `ChunkStore`.
 
-        No lock is waited for while others are held: whoever cancels or admits locks runs in another order.
+        Locked runs are skipped, not waited for: transactions that cancel or admit lock runs in another order.
         """
         plans = {one.run: one for one in chunks}
         locked = SnapshotRun.objects.select_for_update(no_key=True, skip_locked=True, of=("self",))
@@ -197,7 +197,7 @@ class OrmChunkStore:
         """Compare-and-set on the attempt; the run's chunk size follows the reading."""
         runs = SnapshotRun.objects.select_for_update(no_key=True, of=("self",)).select_related("table__replicator")
         found = runs.filter(pk=raw.chunk.run).only(*PACED).annotate(now=NOW)
-        run = found.first()  # before its chunk: as whoever cancels it does
+        run = found.first()  # locked before its chunk, as in `cancel_runs`
         if run is None:
             return False
         now = run.now
@@ -230,7 +230,7 @@ class OrmChunkStore:
     @transaction.atomic
     def failed(self, chunk: ChunkToRead, error: TidemarkError) -> None:
         """The chunk is read again later; what is the table's own fault counts against the table and may stop it."""
-        SnapshotRun.objects.select_for_update(no_key=True).filter(pk=chunk.run).first()  # as whoever cancels it does
+        SnapshotRun.objects.select_for_update(no_key=True).filter(pk=chunk.run).first()  # as in `cancel_runs`
         rows = ChunkRow.objects.select_for_update(no_key=True, of=("self",)).filter(
             pk=chunk.chunk, attempt=chunk.attempt
         )
@@ -404,9 +404,9 @@ def _total(rows: QuerySet[Any], by: str, number: str | Case | Value) -> Coalesce
 
 
 def has_work(replicator_id: int, lease_owner: str = "") -> bool:
-    """Is there anything to plan or to read for the holder of the lease; "": nobody holds it.
+    """Return whether the lease's holder has something to plan or to read; "" for `lease_owner`: the lease is free.
 
-    Asked for all the time, and mostly in vain: then by one small statement.
+    Asked all the time, and mostly in vain: one small statement answers it then.
     """
     with connection.cursor() as cursor:
         cursor.execute(ANY_OPEN_RUN, [replicator_id])

@@ -115,7 +115,7 @@ class OrmJournal:
             self._put_off = self._put_off or clock()
 
     def _told(self, source_ts: datetime | None) -> bool:
-        """What the source did before it was looked at the first time, the log has told, whatever their clocks say."""
+        """True once the log has reported all that happened before the first postponed look, allowing for `SKEW`."""
         return self._put_off is not None and source_ts is not None and source_ts > self._put_off + SKEW
 
     def _tracked(self) -> list[TrackedTable]:

@@ -199,7 +199,7 @@ class EntryWriter:
         return table in self.entry.created or any(request.table == table for request in self.entry.reloads)
 
     def _structure(self, event: TableEvent, written: models.TableEventRow) -> None:
-        """What a CREATE, DROP or RENAME does to the rows.  The apply loop is told of a dropped table that made room."""
+        """Apply a CREATE, DROP or RENAME to the rows.  The event tells the apply loop if a dropped table made room."""
         entry, row = self.entry, self.rows.get(event.table)
         if row is None or (row.table_state is TableState.SKIPPED and event.kind is not EventKind.RENAME_TABLE):
             return

@@ -1,4 +1,4 @@
-"""What made a schema version, kept beside it and told on the timeline."""
+"""What caused a schema version, stored beside it and noted on the timeline."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def excluded_columns(replicator: Replicator) -> dict[TableId, list[str]]:
 
 
 def made_by(event: TableEvent | None, left_out: Iterable[str]) -> dict[str, Any]:
-    """`SchemaVersion.change`; without an event nobody announced the version."""
+    """Return `SchemaVersion.change`; without an event, no DDL announced the version."""
     detail = event.detail if event is not None else {}
     return {
         "kind": event.kind.value if event is not None else "",

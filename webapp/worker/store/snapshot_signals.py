@@ -1,6 +1,4 @@
-"""What signals of the source do, in the transaction of the checkpoint behind them: once, whatever happens to
-capture.
-"""
+"""Execution of the source's signals, in the transaction of the checkpoint behind them: once, even if capture fails."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ NAMED = 5  # tables in a sentence
 
 
 def apply_signals(replicator_id: int, signals: Iterable[Signal]) -> None:
-    """One that is wrong is told on the timeline and in the log, and is never a failure."""
+    """Execute signals; an invalid one is noted on the timeline and in the log, and is not a failure."""
     replicator = Replicator.objects.select_related("connection", "destination").get(pk=replicator_id)
     for signal in signals:
         name = without_nul(f"Signal {signal.id[:100]}")

@@ -34,8 +34,8 @@ PLACES = ("target_namespace", "target_name", "own_namespace", "own_name")
 
 
 class TooEarly(Exception):
-    """The source does not show a table with masks, a row filter or excluded columns, and the log has not told yet what
-    became of it: what the source shows instead may be that table under another name (invariant 12).
+    """The source lacks a table with masks, a row filter or excluded columns, and the log has not reported its fate yet.
+    Another table that the source shows may be that one under a new name (invariant 12).
     """
 
 
@@ -53,7 +53,7 @@ def discover(replicator: Replicator, source: Source, *, patient: bool = False) -
     # 12).
     entries = [SelectionEntry.of(line) for line in replicator.selection.all() if names.name(line.database) in fresh]
     found = selected_tables(source.catalog(), names.selection(selected(entries)))
-    # One that was there when its line was looked at has left the source since, as the log told.
+    # A table that is missing although its line was looked at before has left the source since: the log reports that.
     seen = {names.table(TableId(one.database, one.table)) for one in replicator.selection.filter(discovered=True)}
     found = {table: info for table, info in found.items() if info is not None or table not in seen}
     missing = [row for row in _protected(replicator, fresh) if found.get(row.table_id) is None]
@@ -72,7 +72,7 @@ def discover(replicator: Replicator, source: Source, *, patient: bool = False) -
                 continue
             row = make_row(replicator, table)
             if info is not None:
-                if row.table_state is TableState.DROPPED:  # made again where nobody looked (in the log it would be met)
+                if row.table_state is TableState.DROPPED:  # recreated while the log was not followed
                     ReplicatorTable.objects.filter(pk=row.pk).update(state=TableState.WAITING.value)
                 ReplicatorTable.objects.filter(pk=row.pk, rows_estimate=None).update(rows_estimate=info.rows)
         for line in lines:
@@ -86,7 +86,7 @@ def discover(replicator: Replicator, source: Source, *, patient: bool = False) -
 
 
 def _protected(replicator: Replicator, databases: Collection[str]) -> list[ReplicatorTable]:
-    """Tables that the source had, with lines of their own that protect something."""
+    """Return tables, not dropped in the source as far as known, whose lines mask, filter or exclude something."""
     lines = [line for line in replicator.selection.all() if any(getattr(line, name) for name in PROTECTIONS)]
     names = {(line.database, line.table) for line in lines if line.database in databases}
     rows = ReplicatorTable.objects.filter(replicator=replicator).exclude(state=TableState.DROPPED.value)

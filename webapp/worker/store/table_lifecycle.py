@@ -78,10 +78,9 @@ def dropped(row: ReplicatorTable, *, kept: bool = False) -> None:
 
 
 def carry_protections(replicator: Replicator, carried: Iterable[tuple[TableId, TableId]]) -> None:
-    """What a line leaves out, masks and filters of a table it does so of the table's next name, too, besides what that
-    one's own line says, and of whatever has its old name then (invariant 12).
+    """Add what the line of each old name excludes, masks and filters to the line of the new name (invariant 12).
 
-    Capture and snapshots go on with the new lines.
+    The old name's line stays, for a table that then has this name.  Capture and snapshots go on with the new lines.
     """
     lines = {(line.database, line.table): line for line in replicator.selection.filter(pattern=False)}
     changed = set()

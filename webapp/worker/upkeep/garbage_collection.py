@@ -1,4 +1,4 @@
-"""What nobody needs any more: staged files without a journal row, applied segments, old log lines and metrics."""
+"""Garbage collection: staged files without a journal row, applied segments, old log lines and metrics."""
 
 from __future__ import annotations
 
@@ -120,9 +120,9 @@ def _applied_events(before: datetime, now: datetime) -> None:
 
 
 def _collected(log: Mapping[int, int], chunks: Mapping[int, int]) -> None:
-    """What a target must have by now: the journal cannot give it again.  Last numbers by table.
+    """Store the last sequence numbers, by table, that the journal loses now: a target must have them.
 
-    Chunks of an initial load are told by `loaded`.
+    Chunks of an initial load count only beyond `loaded`.
     """
     tables = sorted({*log, *chunks})
     with connection.cursor() as cursor:
@@ -174,9 +174,7 @@ def _old_rows(now: datetime) -> int:
 
 
 def _lines_beyond(most: int) -> int:
-    """Of each replicator and level the oldest lines, where there are more than so many: what is told often takes
-    nothing else away.
-    """
+    """Delete the oldest lines of each replicator and level beyond `most`: frequent lines of one displace no others."""
     removed = 0
     counted = LogLine.objects.order_by().values_list("replicator", "level").annotate(lines=Count("id"))
     for replicator, level, _ in counted.filter(lines__gt=most):

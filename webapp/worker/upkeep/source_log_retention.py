@@ -1,6 +1,4 @@
-"""The watch over what sources have of their logs for replicators, those that stand still above all, and the guard of
-the sources' disks.
-"""
+"""The watch over logs that sources keep for replicators, above all for stopped ones, and the guard of their disks."""
 
 from __future__ import annotations
 
@@ -39,9 +37,9 @@ _lock = threading.Lock()
 
 
 def watch(seconds: float = ROUND_SECONDS) -> None:
-    """One round over all sources.  A source that does not answer is no failure of it.
+    """Run one round over all sources.  A source that does not answer does not fail the round.
 
-    It takes `seconds` at most: what hangs is left behind in its thread, and the order is another one every time.
+    It takes `seconds` at most: a check that hangs is left behind in its thread.  The order is random.
     """
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     connections = list(watched().order_by().values_list("connection_id", flat=True).distinct())
@@ -65,7 +63,7 @@ def watch_one(replicator_id: int) -> None:
 
 
 def watched() -> QuerySet[Replicator]:
-    """Whatever they do, once they were started: what nobody reads is kept all the more."""
+    """Return all replicators that were ever started, in any state: a log that is not read is kept all the more."""
     return Replicator.objects.exclude(status=Status.CREATED).select_related("connection", "destination")
 
 
@@ -94,7 +92,7 @@ def _guarded(found: QuerySet[Replicator]) -> None:
         LOGGER.info("The log retained on a source is unknown: %s", error.message)
     except (DatabaseError, InterfaceError, ObjectDoesNotExist) as error:  # or the replicator was deleted meanwhile
         LOGGER.info("The log retained on a source could not be stored: %s", str(error).strip())
-    except Exception:  # whatever it is, other sources are looked at all the same
+    except Exception:  # other sources are looked at all the same
         LOGGER.exception("Checking the log retained on a source failed")
     finally:
         databases.close_all()

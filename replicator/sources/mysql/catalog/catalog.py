@@ -47,7 +47,7 @@ from replicator.sources.shared.conditions import users_fault
 from replicator.sources.shared.descriptions import check_left_out, schemas
 
 SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
-# Sequences and views are no tables; a system-versioned table is one, but its log holds history rows as well.
+# Without sequences and views.  A system-versioned table counts as a table, but its log holds history rows as well.
 TABLE_TYPES = ("BASE TABLE", "SYSTEM VERSIONED")
 SIZED = 2_000  # tables of a MariaDB that are opened to show the sizes of databases
 LOOKUPS = 100  # tables in one query
@@ -276,7 +276,10 @@ class MySqlCatalog:
         return False
 
     def _statistic(self, value: str) -> str:
-        """MySQL 8.0.12 dies of statistics of a MEMORY table that nobody has opened since the server started."""
+        """Return SQL for a statistic; 0 for MEMORY tables of MySQL.
+
+        MySQL 8.0.12 crashes on the statistics of a MEMORY table that was not opened since the server started.
+        """
         return value if self._mariadb else f"IF(ENGINE = 'MEMORY', 0, {value})"
 
     def _facts(self, tables: Sequence[TableId]) -> dict[TableId, tuple[str, int, int, str]]:

@@ -45,7 +45,7 @@ _NOTES = {
     ),
     "memory": "Each restart of the source empties the table, and the target table with it.",
 }
-# Parts of an ALTER TABLE that begin with one of these are no table options.
+# Parts of an ALTER TABLE that begin with one of these are not table options.
 _VERBS = frozenset({"ADD", "ALTER", "CHANGE", "DROP", "MODIFY", "ORDER", "RENAME"})
 
 

@@ -40,10 +40,10 @@ class TableDescription:
 
     @property
     def bounded(self) -> bool:
-        """True where ranges of the key can be told exactly.
+        """True where ranges of the key can be expressed exactly.
 
-        ORDER BY looks at the first max_sort_length bytes of a TEXT or BLOB only, and where no whole index gives the
-        order that holds for any long text; so keys of these types or with a prefix index are read in one piece.
+        ORDER BY compares only the first max_sort_length bytes of a TEXT or BLOB, and a prefix index does not give the
+        exact order of longer values.  So tables with keys of these types or with a prefix index are read as one chunk.
         """
         if self.key is None or self.key.prefix:
             return False

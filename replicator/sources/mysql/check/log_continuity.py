@@ -1,4 +1,4 @@
-"""Is the log on the server the one that was read?  It is asked for its own bytes, over a connection of their own."""
+"""Check that the server's log is the one that was read, by reading it again over a separate connection."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def gtid(server: Server) -> CheckFinding:
 
 
 def retention(server: Server) -> CheckFinding:
-    """How long Tidemark may stand still before the log it needs is gone."""
+    """Check how long Tidemark may be stopped before the log it needs is purged."""
     hours = _rds_hours(server)
     if hours is not None and hours * 3600 < _DAY:
         return warning(
@@ -165,7 +165,7 @@ def log_filters(server: Server) -> CheckFinding:
 
 
 def replica_updates(server: Server) -> CheckFinding:
-    """A replica's log has the changes it gets from its own source only if it is told to write them."""
+    """Check that a replica logs the changes that it replicates from its own source."""
     on = (server.value("log_replica_updates") or server.value("log_slave_updates")) in ("on", "1")
     if on:
         return ok("Changes that the server replicates are logged.")

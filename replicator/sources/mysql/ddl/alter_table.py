@@ -87,10 +87,9 @@ def column_signature(column: Column) -> Signature:
 
 
 def preserving(old: Column, new: Column) -> bool:
-    """True where every value of the column is known to be the same after the change, and the target can take it in
-    place.
+    """True where every value is known to stay the same, and the target can change the column in place.
 
-    What sql_mode has a server do to values that do not fit is no part of it: all of them fit.
+    How sql_mode treats values that do not fit does not matter: all of them fit.
     """
     if old.type != new.type and not widens(old.type, new.type):
         return False
@@ -138,7 +137,7 @@ def recased(old: TableSchema, new: TableSchema) -> dict[str, str]:
 
 
 def is_value_preserving(old: TableSchema, new: TableSchema, announced: Collection[str] = ()) -> bool:
-    """True where `new` came out of `old` without any row getting another value, whatever the statement was.
+    """True where `new` came out of `old` without changing a value of any row, regardless of the statement.
 
     `announced`: columns that are known to have been added with NULL in every row.
     """

@@ -1,9 +1,9 @@
-"""Temporary tables, which hide the table of the same name from their session.
+"""Temporary tables, which hide a table of the same name from their session.
 
-With binlog_format=ROW the log has no statement on them, but for MariaDB's RENAME TABLE.  In the other formats it has
-all, each with the flag that it used something of its session alone.  The flag alone is no proof: CONNECTION_ID() sets
-it too, and MySQL keeps it on all that a procedure does afterwards.  So what was made is kept in mind, and of the rest
-the table is read again.
+With binlog_format=ROW the log has no statements on them, except MariaDB's RENAME TABLE. In the other formats it has all
+of them, flagged as using session state.  The flag alone proves nothing: CONNECTION_ID() sets it too, and MySQL keeps it
+on for the rest of a procedure.  So temporary tables whose creation was seen are remembered, and a flagged statement on
+any other table causes a resnapshot of that table.
 """
 
 from __future__ import annotations

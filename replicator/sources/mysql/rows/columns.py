@@ -203,7 +203,7 @@ class ColumnArrays:
         return array.view(self._column.type.arrow)
 
     def _with_odd(self, cells: Cells, numbers: Places, odd: Mask) -> pa.Array:
-        """`odd` ones are no usual dates: null, another number, or an error."""
+        """Convert values that are not usual dates (`odd`) one by one: to null, to a number, or with an error."""
         bad = self.bad = np.zeros(len(cells), np.bool_)
         for row in np.nonzero(odd)[0].tolist():
             value = self._one(cells.value(row))

@@ -1,7 +1,7 @@
-"""Splitting the row images of rows events, compiled (layout: MySQL's libs/mysql/binlog/event/rows_event.h).
+"""Split the row images of rows events, compiled (layout: MySQL's libs/mysql/binlog/event/rows_event.h).
 
-One kernel per file: numba does not notice that a helper in another file has changed.  There is no check of bounds in
-compiled code but those written here: nothing outside an event is ever read.
+One kernel per file: numba does not notice that a helper in another file has changed.  Compiled code has no bounds
+checks except those written here: bytes outside an event are never read.
 """
 
 # ruff: noqa: ANN001, ANN201 - compiled: types are in the decorators

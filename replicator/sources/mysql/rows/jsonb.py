@@ -171,9 +171,9 @@ _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 
 def decimal_reader(precision: int, scale: int) -> tuple[Callable[[bytes], int], int]:
-    """A function from a decimal's bytes to its unscaled value, and their number (MySQL's strings/decimal.c).
+    """Return a function from a decimal's bytes to its unscaled value, and their number (MySQL's strings/decimal.c).
 
-    It raises ValueError for bytes that are no decimal: a group of digits of more than its digits.
+    The function raises ValueError for bytes that are not a decimal: a group whose value has more digits than the group.
     """
     if not (0 < precision <= _MAX_DIGITS and scale <= precision):
         message = f"decimal({precision},{scale})"
@@ -288,7 +288,7 @@ def _legs(path: str) -> list[str | int]:
         match = _LEG.match(path, at)
         try:
             if not match or path[0] != "$":
-                raise ValueError  # noqa: TRY301 - the same answer as for a key that is no JSON
+                raise ValueError  # noqa: TRY301 - the same answer as for a key that is not JSON
             text = match[2]
             legs.append(int(match[1]) if text is None else json.loads(text, strict=False) if text[0] == '"' else text)
         except ValueError:

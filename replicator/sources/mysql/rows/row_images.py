@@ -51,7 +51,7 @@ class Images:
             self._grow(int(ends[event] - begins[event]))
 
     def _grow(self, needed: int) -> None:
-        """More room for images, and for an event of so many bytes."""
+        """Make room for `needed` more bytes of an event, or, if there is enough, for more images."""
         size = len(self._out)
         if self._used + needed > size:
             out = np.empty(max(2 * size, self._used + needed), np.uint8)

@@ -276,8 +276,10 @@ def _with_signs(optional: _Optional, *, years: bool | None) -> list[tuple[LogCol
 
 
 def _years_shown(optional: _Optional) -> bool | None:
-    """MySQL tells of visibility since 8.0.23, when YEAR had a bit; and its first versions told no character set of
-    labels, when it had none.
+    """Does the log's bitmap of signs have a bit for YEAR columns?  None if the log does not show it.
+
+    MySQL logs column visibility since 8.0.23; by then YEAR had a bit.  The first versions with this bitmap logged no
+    character sets of labels; there YEAR had none.
     """
     if optional.mariadb or _VISIBILITY in optional.kinds:
         return True
@@ -285,7 +287,7 @@ def _years_shown(optional: _Optional) -> bool | None:
 
 
 def _signed(optional: _Optional, *, years: bool) -> tuple[LogColumn, ...] | None:
-    """None where these are not the bits of so many columns."""
+    """Return the columns with their signs; None if the bitmap does not fit this number of columns."""
     data, indexes = optional.signs or b"", optional.where(lambda c: c.type in _SIGNED or (years and c.type == YEAR))
     if len(data) != (len(indexes) + 7) // 8 or int.from_bytes(data) & (1 << -len(indexes) % 8) - 1:
         return None
@@ -334,7 +336,7 @@ def _charsets(which: Callable[[_Optional], list[list[int]]], *, default: bool) -
 
 
 def _each(values: list[int], count: int) -> list[int]:
-    """One for all, then pairs of place and exception → one for each; empty where these are none for so many."""
+    """Expand a default and pairs of place and exception to one value per column; empty if they do not fit `count`."""
     exceptions = dict(zip(values[1::2], values[2::2], strict=False))
     if 2 * len(exceptions) != len(values) - 1 or any(place >= count for place in exceptions):
         return []

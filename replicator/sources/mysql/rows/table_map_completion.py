@@ -86,7 +86,7 @@ def _charset(log: LogColumn, table: TableId, known: TableSchema | None, present:
     if before and (name := next((name for name in (*_FIRST, *CHARSETS) if _decoded(log, name) == before), "")):
         return collation_of(name)
     if all(map(_PLAIN.fullmatch, log.labels)) and any(len(label) % 2 for label in log.labels):
-        return collation_of(_FIRST[0])  # whatever it is, its characters do not have two bytes or four
+        return collation_of(_FIRST[0])  # not of two or four bytes a character, and all others read them alike
     described = present()
     now = described and {one.name: one for one in described.definitions}.get(log.name)
     if now and (after := _labels(now)):

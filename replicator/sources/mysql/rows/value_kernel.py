@@ -106,7 +106,7 @@ def integers(data, starts, lengths, images, size, signed, out, valid):  # type: 
 def decimals(data, starts, lengths, images, precision, scale, out, valid):  # type: ignore[no-untyped-def]
     """DECIMAL of up to 38 digits → 128 bits, two's complement, lower half first; 0 for NULL.
 
-    Returns (NULLs, how many are no decimals).
+    Returns (NULLs, how many are not decimals).
     """
     found = nulls = 0
     whole = precision - scale
@@ -174,9 +174,9 @@ def dates(data, starts, lengths, images, out, valid, odd):  # type: ignore[no-un
 
 @kernel(_COUNTS(_BYTES, _PLACES, _PLACES, _PLACES, numba.int64, numba.int64[::1], _BITS, _ODD))
 def datetimes(data, starts, lengths, images, digits, out, valid, odd):  # type: ignore[no-untyped-def]
-    """DATETIME2 with so many digits of a second → microseconds since 1970; 0 for NULL.
+    """DATETIME2 with `digits` fractional digits → microseconds since 1970; 0 for NULL.
 
-    Returns (NULLs, how many are `odd`: in no calendar).
+    Returns (NULLs, how many are `odd`: not a date and time of the calendar).
     """
     found = nulls = 0
     for row in range(images.shape[0]):
@@ -203,9 +203,9 @@ def datetimes(data, starts, lengths, images, digits, out, valid, odd):  # type: 
 
 @kernel(_COUNTS(_BYTES, _PLACES, _PLACES, _PLACES, numba.int64, numba.int64[::1], _BITS, _ODD))
 def timestamps(data, starts, lengths, images, digits, out, valid, odd):  # type: ignore[no-untyped-def]
-    """TIMESTAMP2 with so many digits of a second → microseconds since 1970; 0 for NULL.
+    """TIMESTAMP2 with `digits` fractional digits → microseconds since 1970; 0 for NULL.
 
-    Returns (NULLs, how many are `odd`: zero, or no time).
+    Returns (NULLs, how many are `odd`: zero, or not a time).
     """
     found = nulls = 0
     for row in range(images.shape[0]):

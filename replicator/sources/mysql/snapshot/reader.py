@@ -65,9 +65,9 @@ class MySqlSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
     def _first_key(
         self, description: TableDescription, rows: KeyRange, order: str, passed: int = 0
     ) -> list[tuple[Any, ...]]:
-        """Of these rows in this order of the key, after so many.
+        """Return the key of one of these rows in this order, after skipping `passed` rows; empty if there is none.
 
-        Where there is a condition, the server chooses the index.
+        With a condition, the server chooses the index.
         """
         table = description.schema.table
         ranges = MySqlKeyRanges(description)

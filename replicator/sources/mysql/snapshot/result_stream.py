@@ -77,7 +77,7 @@ class ResultStream:
                 return False, row
             if why == LARGE:
                 if row:
-                    return False, row  # a row of its own batch: memory holds one large row at a time
+                    return False, row  # a large row is a batch alone: memory holds one of them at a time
                 self._at, row = self._split_large()
                 return False, row
             self._read()

@@ -20,10 +20,10 @@ _VIEWS = numba.types.Tuple((numba.int64, numba.int64, numba.int64))
 def split_rows(data, at, end, row, starts, lengths):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, C901, PLR0911, PLR0912
     """Packets in data[at:end] → where each value starts and how long it is (-1: NULL), from row number `row` on.
 
-    `starts` and `lengths` have the shape (columns, rows of a batch).  Returns (where it stopped, rows, why): MORE bytes
-    are needed, the batch is FULL, the packet there is the END (or an error), or is LARGE: 2^24-1 bytes, continued in
-    the next; or its values do not fill it exactly: BAD.  Nothing outside a packet is ever read: there is no check of
-    bounds in compiled code but this one.
+    `starts` and `lengths` have the shape (columns, rows of a batch).  Returns (where it stopped, rows, why).  MORE:
+    bytes are missing.  FULL: the batch is full.  END: the packet there is the end, or an error.  LARGE: it has 2^24-1
+    bytes and continues in the next.  BAD: its values do not fill it exactly.  Compiled code has no bounds checks except
+    those here: bytes outside a packet are never read.
     """
     columns, capacity = starts.shape
     while True:

@@ -54,7 +54,7 @@ class Assembly(Protocol):
         """It is committed."""
 
     def rollback(self, event: BinlogEvent) -> None:
-        """It is given up."""
+        """Abandon the transaction."""
 
     def begin_xa(self, event: BinlogEvent) -> None:
         """The transaction is an XA transaction's first phase."""

@@ -35,7 +35,7 @@ class DdlEffects:
         self._assembly, self._registry, self._tables = assembly, registry, tables
         self._event: BinlogEvent | None = None
         self._text = ""
-        self._was: dict[TableId, TableId] = {}  # names before, of tables that are not told of yet
+        self._was: dict[TableId, TableId] = {}  # former names, of tables that are not reported yet
 
     @property
     def _known(self) -> dict[TableId, TableSchema]:
@@ -142,7 +142,7 @@ class DdlEffects:
         wants = self._registry.wants
         certain = like in schemas.certain or not schemas.asks
         if certain and like in self._known and wants(like) and left_out(like) == left_out(table):
-            self._known[table] = replace(self._known[like], table=table)  # exact, whatever the catalog calls it by now
+            self._known[table] = replace(self._known[like], table=table)  # exact, even if the catalog has changed
             schemas.certain.add(table)
             self._emit(Ddl.CREATE_TABLE, table, self._known[table])
             return
@@ -187,7 +187,7 @@ class DdlEffects:
         here = target or table
         error = refusal(here, engine)
         if error is not None and here in self._known and self._registry.wants(here):
-            self._registry.fail(here, error)  # whatever it is by now: rows came that it did not keep, or changed
+            self._registry.fail(here, error)  # even if it has another engine by now: rows may be lost or changed
 
     def _alter_known(self, table: TableId, clauses: Sequence[Clause], *, described: TableId) -> None:
         schemas, old = self._assembly.schemas, self._known[table]

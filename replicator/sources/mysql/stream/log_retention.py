@@ -23,7 +23,7 @@ from replicator.sources.mysql.watermark import WatermarkTable
 class MySqlLog:
     """A MeasuredLog (replicator.sources.base).
 
-    The server keeps its log by its own settings, for nobody in particular.
+    The server retains its log by its own settings, regardless of its readers.
     """
 
     def __init__(self, connection: Connection, config: MySqlConfig, replicator: str) -> None:

@@ -89,7 +89,7 @@ class BinlogReader:
             interpreter.xa.recall(one, _unpacked(found))
 
     def confirm(self, durable: Offset) -> None:
-        """MySQL keeps its log by time and size, whoever has read it: there is nothing to tell it."""
+        """Do nothing: MySQL retains its log by time and size, regardless of its readers."""
 
     def shows(self, evidence: str, transaction: str) -> bool:
         """Chunks have no evidence here: the log's order is that of visibility (see the check binlog_order_commits)."""
@@ -260,7 +260,7 @@ def _unpacked(events: Iterator[e.BinlogEvent]) -> Iterator[e.BinlogEvent]:
 
 
 def current_offset(connection: Connection) -> BinlogOffset:
-    """The log's end now.  SourceMisconfigured where there is no log."""
+    """Return the log's end now; SourceMisconfigured if the server writes no log."""
     file, position, executed = log_end(connection, "The source")
     if server_is_mariadb(connection):
         with translated("The source"), connection.cursor() as cursor:

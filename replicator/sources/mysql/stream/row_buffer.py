@@ -56,7 +56,7 @@ class Pending:
         return mark
 
     def added(self, count: int, size: int) -> None:
-        """So many rows and bytes were added: they take ordinals."""
+        """Count rows and bytes that were added; each row takes an ordinal."""
         self.ordinal += count
         self.rows += count
         self.bytes += size
@@ -76,7 +76,7 @@ class Pending:
         return self.rows >= _MIN_ROWS * tables
 
     def take_ordinal(self) -> int:
-        """For a message that is no row; all rows before it must have been flushed."""
+        """Return the ordinal of a message that is not a row; all rows before it must have been flushed."""
         ordinal = self.ordinal
         self.ordinal = self._began_at = ordinal + 1
         return ordinal

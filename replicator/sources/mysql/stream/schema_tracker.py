@@ -221,7 +221,10 @@ class LogSchemas:
         return self._maps[table].columns
 
     def present(self, table: TableId) -> TableDescription | None:
-        """The catalog's description; None where the table is gone, cannot be replicated, or there is no catalog."""
+        """Return the catalog's description; None if the table is gone or there is no catalog.
+
+        Raises the TableError of a table that cannot be replicated.
+        """
         found = self._describe(table) if self._describe else None
         if isinstance(found, TableError):
             raise found
@@ -329,7 +332,7 @@ def _named(schema: TableSchema, name: str) -> Column | None:
 
 
 def _described(name: str, known: TableSchema | None, present: TableDescription | None) -> bool:
-    """The catalog has told of this column: hidden ones it never shows."""
+    """Has the catalog described this column?  It never shows hidden ones."""
     schemas = (known, present.schema if present else None)
     return any(_named(schema, name) is not None for schema in schemas if schema is not None)
 

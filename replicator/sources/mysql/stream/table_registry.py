@@ -66,7 +66,7 @@ class LogTables:
             self.skip(table, error)
 
     def skip(self, table: TableId, error: TableError) -> None:
-        """As `fail`, where there are no rows to hand on before."""
+        """As `fail`, where no rows have to be handed on before."""
         self._failed.add(table)
         self.forget_targets()
         error.table = error.table or str(table)
@@ -231,7 +231,7 @@ class LogTables:
             self.fail(table, error)
 
     def _mark(self, rows: TableRows, event: BinlogEvent) -> None:
-        """Marks are no changes: they take no ordinal."""
+        """Emit our marks; they are not changes and take no ordinal."""
         assembly = self._assembly
         assert self._marks
         wanted, mark = self._marks.replicator, rows.mark()
@@ -251,7 +251,7 @@ class LogTables:
 
 
 def _marks_schema(table: TableId, found: TableMap) -> TableSchema:
-    """The first two columns are the replicator and the token, whatever the log says of their names."""
+    """Return a schema whose first two columns are the replicator and the token, regardless of the log's names."""
     names = [column.name for column in _positions(found)[:2]]
     return TableSchema(table, tuple(Column(name, STRING, nullable=True, source_type="varchar") for name in names))
 

@@ -214,7 +214,7 @@ class TransactionAssembler:
             self.txn, self.commit_us = f"{event.file}:{event.start}", event.timestamp * 1_000_000
 
     def end(self, event: BinlogEvent) -> None:
-        """The transaction's end, whatever it came to."""
+        """End the transaction, committed or not."""
         self.stamp(event)
         if not self._stamped:
             self.pending.restamp(self.commit_us)

@@ -144,7 +144,8 @@ class PreparedTransactions:
     def commit(self, xid: str) -> Decided:
         """XA COMMIT.
 
-        Of one that was prepared before reading began for the first time, nobody knows what it changed.
+        What a transaction changed is unknown if it was prepared before the log was first read: all tables are then
+        resnapshotted.
         """
         one = self._pop(xid)
         return Decided([], None) if one is None else self._decided(one.events, one.what.tables)

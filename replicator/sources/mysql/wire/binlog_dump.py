@@ -13,7 +13,7 @@ from pymysqlreplication import BinLogStreamReader
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import Connection, connect, translated
 
-# Of whatever algorithm the server's files are: the library says so only where the present one has checksums.
+# Set for any checksum algorithm of the server's files: the library sets them only if the present one has checksums.
 _CHECKSUMS = (
     "SET @master_binlog_checksum = @@global.binlog_checksum, @source_binlog_checksum = @@global.binlog_checksum"
 )

@@ -1,4 +1,4 @@
-"""Pieces of bytes that were written by somebody else: what they say of their own size is held against what there is."""
+"""Slices of untrusted bytes: the sizes that they state are checked against the bytes that are there."""
 
 from __future__ import annotations
 

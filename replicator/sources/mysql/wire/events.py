@@ -54,7 +54,7 @@ HARMLESS = frozenset({STOP, ANNOTATE_ROWS, BINLOG_CHECKPOINT, IGNORABLE, ROWS_QU
 # What the decoders raise for bytes that cannot be what they should be.
 UNDECODABLE = (LookupError, ValueError, ArithmeticError, RecursionError, struct.error, zlib.error)
 _SPECIAL = frozenset({FORMAT_DESCRIPTION, ROTATE, HEARTBEAT, HEARTBEAT_V2})
-# Parts of LOAD DATA as a statement, whose EXECUTE_LOAD_QUERY tells the table, and what a server sends of its own.
+# Parts of LOAD DATA as a statement (its EXECUTE_LOAD_QUERY names the table), and events that a server itself adds.
 TOLERATED = frozenset({BEGIN_LOAD_QUERY, 9, 11, HEARTBEAT, HEARTBEAT_V2, START_ENCRYPTION})
 
 
@@ -170,7 +170,8 @@ class EventParser:
         if algorithm not in (0, 1):
             raise self.corrupt(f"The log uses checksum algorithm {algorithm}, which is not supported")
         self.checksum = algorithm == 1
-        # In a file it has a checksum whatever the others have; sending it, a server may change it without a new one.
+        # In a file it has a checksum regardless of the other events; a server that sends the event may change it and
+        # keep the checksum.
         holds = crc32(_not_in_use(raw[:-4])) == int.from_bytes(raw[-4:], "little")
         if (self.checksum or self._whole) and not holds:
             raise self.corrupt("The checksum of the format description does not hold")

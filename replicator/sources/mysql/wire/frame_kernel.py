@@ -163,14 +163,14 @@ def _goes_on(data, reached, domain, server, number):  # type: ignore[no-untyped-
 def frame(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one pass over the packets
     data, at, end, position, checksum, inside, maps, bounds, ids, places_of, columns, states, events, ranges
 ):  # fmt: skip
-    """Plain events of the packets in data[at:end], which begin at `position` of the log's file.
+    """Find the plain events of the packets in data[at:end], which begin at `position` of the log's file.
 
-    `inside` a transaction: its rows events, without RANGE, NUMBER and TIME.  Else whole transactions, and the ranges of
-    their GTIDs. The TABLE_MAP of table number ids[i], of so many `columns`, was maps[bounds[i]:bounds[i+1]]; states[i]:
-    SLOW, WANTED, PASSED.
-    `places_of`: where in `ids` a number is, at the number's lowest bits or behind; -1: nowhere. `events` are those that
-    are wanted.  Returns (where it stopped, position there, events, ranges, the last transaction's time, 1 where it
-    stopped because the packets end before the transaction does).
+    Inside a transaction (`inside`): its rows events, without RANGE, NUMBER and TIME. Otherwise: whole transactions, and
+    the ranges of their GTIDs.  The TABLE_MAP of table number ids[i], with columns[i] columns, was
+    maps[bounds[i]:bounds[i+1]]; states[i]: SLOW, WANTED, PASSED.
+    `places_of`: a hash table of places in `ids`, by the lowest bits of the number, with linear probing; -1: free.
+    `events` are those that are wanted.  Returns (where it stopped, position there, events, ranges, the last
+    transaction's time, 1 where it stopped because the packets end before the transaction does).
     """
     room = events.shape[1]
     count, slot = 0, np.int64(0)

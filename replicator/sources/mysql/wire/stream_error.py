@@ -16,7 +16,7 @@ _DIVERGED = ("diverged", "more gtids than", "not in the master's binlog", "impos
 
 
 def stream_error(packet: bytes) -> SourceError:
-    """The error that a packet stands for which is no event (its first byte is not `OK`)."""
+    """Return the error for a packet that is not an event (its first byte is not `OK`)."""
     packet = packet or b"\1"
     if packet[0] == _EOF and len(packet) < _EOF_SIZE:
         return SourceUnreachable(

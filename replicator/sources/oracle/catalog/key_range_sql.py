@@ -97,7 +97,7 @@ class OracleKeyRanges(KeyRanges):
     """Comparisons column by column: Oracle has none of rows with < and >."""
 
     dialect = ORACLE
-    everything = "1 = 1"  # there is no TRUE before 23ai
+    everything = "1 = 1"  # TRUE exists since 23ai only
 
     def __init__(self, description: TableDescription) -> None:
         super().__init__(description.schema)

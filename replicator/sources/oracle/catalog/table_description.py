@@ -43,5 +43,5 @@ class TableDescription:
 
     @property
     def bounded(self) -> bool:
-        """Can ranges of the key be told exactly, and read by its index?"""
+        """Can ranges of the key be expressed exactly, and read by its index?"""
         return bool(self.schema.key) and all(self.place(name)[1].form in _BOUNDED for name in self.schema.key)

@@ -44,7 +44,7 @@ _WRITTEN: dict[Form, frozenset[int]] = {
     Form.MONTHS: frozenset({r.MONTHS}),
     Form.BYTES: frozenset({r.HEX}),
     Form.ROWID: frozenset({r.TEXT}),
-    Form.LOB: frozenset(range(256)),  # whatever is there
+    Form.LOB: frozenset(range(256)),  # any kind
 }
 
 
@@ -70,7 +70,7 @@ class Cells:
         return self.data[begin : begin + int(self.sizes[row])].tobytes()
 
     def binary(self) -> pa.Array:
-        """The texts' bytes, a doubled quote being one; null where there is no value."""
+        """Return the texts' bytes, with doubled quotes reduced to one; null where there is no value."""
         offsets, valid = np.empty(len(self) + 1, np.int32), _bits(len(self))
         nulls, size = v.text_offsets(self.data, self.places, self.sizes, self.kinds, offsets, valid)
         if size > _LARGEST:

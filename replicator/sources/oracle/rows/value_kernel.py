@@ -92,7 +92,7 @@ def unhexed(data, places, sizes, kinds, offsets, out, valid):  # type: ignore[no
 
 @numba.njit
 def _number(data, at, count):  # type: ignore[no-untyped-def]
-    """-1: one of these bytes is no digit."""
+    """Return the number that these digits mean; -1 if one of the bytes is not a digit."""
     value = np.int64(0)
     for place in range(at, at + count):
         byte = np.int64(data[place]) - 48

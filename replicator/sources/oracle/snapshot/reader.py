@@ -163,8 +163,9 @@ class OracleSnapshotReader(SqlSnapshotReader[TableDescription, Any]):
         return Chunk(schema, self._convert(schema.table, first, batches, columns), columns.replaced)
 
     def _batch_rows(self, description: TableDescription, rows: str) -> int:
-        """So many that they fit in `batch_bytes`, should all be as long as they can be; of large objects, as the
-        longest is.
+        """Return the rows of a batch that fit in `batch_bytes` if all values have their greatest possible length.
+
+        For large objects, the longest one counts.  The least is 100 rows; 1 with large objects.
         """
         width = sum(one.size * 4 if one.size else 32 for one in description.definitions)
         least = 100

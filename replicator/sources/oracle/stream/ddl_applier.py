@@ -66,7 +66,7 @@ class DdlEffects:
             self._outlet.emit(Ddl.CREATE_TABLE, table, registry.known[table], reload=filled, statement=text)
 
     def _drop(self, table: TableId, text: str) -> None:
-        """One that was refused was told of, too."""
+        """Drop the table; a failed one was reported, so its drop is reported, too."""
         registry = self._registry
         failed = registry.failed(table)
         registry.revive(table)

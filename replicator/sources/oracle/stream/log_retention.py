@@ -29,7 +29,7 @@ ARCHIVELOG = "SHUTDOWN IMMEDIATE; STARTUP MOUNT; ALTER DATABASE ARCHIVELOG; ALTE
 class OracleLog:
     """A MeasuredLog (replicator.sources.base).
 
-    The server keeps its log by its own rules, for nobody in particular.  `root`: gives a connection to the root.
+    The server retains its log by its own rules, regardless of its readers.
     """
 
     def __init__(self, connection: Connection, config: OracleConfig, replicator: str) -> None:

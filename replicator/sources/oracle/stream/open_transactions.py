@@ -224,7 +224,7 @@ class CommittedTransactions:
             yield from transaction.rows()
 
     def end(self) -> Iterator[RedoFrame]:
-        """The last one, too: there is no more of it."""
+        """Yield the last transaction, too: no more of it will come."""
         last, self._last, self._xid = self._last, _Transaction(0), 0
         yield from last.rows()
         last.close()

@@ -47,7 +47,7 @@ from replicator.sources.shared.date_policy import date_policy
 
 _BEAT = 0.4  # seconds
 _POLL = 0.4
-_QUIET = 2.0  # the longest that nothing is mined, whatever the log's end says
+_QUIET = 2.0  # the longest time without mining, regardless of the log's end
 MAX_LOOKS = 10_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INCARNATION = "SELECT resetlogs_change#, prior_resetlogs_change# FROM v$database"
@@ -259,7 +259,7 @@ class LogMinerReader(LogReader):
         return self._catalog(self._control).table_of_object(int(number))
 
     def confirm(self, durable: Offset) -> None:
-        """Oracle keeps its log by its own rules, whoever has read it: there is nothing to tell it."""
+        """Do nothing: Oracle retains its log by its own rules, regardless of its readers."""
 
     def learned(self, shown: TableSchema, known: TableSchema) -> TableSchema | None:
         """Rows under another schema wait for the log, which tells of every statement: unless what is known is wrong."""

@@ -112,7 +112,7 @@ class RedoFrame(NamedTuple):
                 found = _LOCATION.search(text)
                 where = found[1] if found else b""
             place = (int(self.xids[row]), where)
-            told = bool(where) or operations[row] == DOCUMENT  # one of no known place has its table read again
+            told = bool(where) or operations[row] == DOCUMENT  # without a known place, its table is read again
             keep[row] = told and place not in said and not self.undone[row]
             if keep[row]:
                 said.add(place)

@@ -60,9 +60,10 @@ class LogTables:
     """Part of the assembler.
 
     known: schemas that hold at this place of the log.
-    lost: tables of which rows could not be read, because their definition is another by now, and the SCN at which that
-    was seen: they are read again, with all that the log has up to the statement that changed it, which lies before.
-    was: names before, of tables that are not told of yet under their new ones.
+    lost: tables with unreadable rows, because their definition has changed since, and the SCN at which that was seen.
+    They are resnapshotted; unreadable rows up to that SCN are ignored, as the statement that changed the definition
+    lies before it.
+    was: former names, of tables that are not reported yet under their new ones.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class LogTables:
         return table in self._tables
 
     def failed(self, table: TableId) -> bool:
-        """It was told as such."""
+        """Was the table reported as failed?"""
         return table in self._failed
 
     def fail(self, table: TableId, error: TableError) -> None:
@@ -102,7 +103,7 @@ class LogTables:
         self.skip(table, error)
 
     def skip(self, table: TableId, error: TableError) -> None:
-        """As `fail`, where there are no rows to hand on before."""
+        """As `fail`, where no rows have to be handed on before."""
         if table in self._failed:
             return
         self._failed.add(table)
@@ -155,9 +156,9 @@ class LogTables:
         return schema
 
     def older(self, table: TableId, scn: int) -> bool:
-        """Can a row of this SCN be of a definition before the one that the catalog told while this log was read?
+        """May a row of this SCN be of an earlier definition than the one that was read from the catalog meanwhile?
 
-        LogMiner may have shown it before the statement that lies between them was made.
+        LogMiner may have returned it before the statement between the two definitions was executed.
         """
         return scn <= self._described_at.get(table, -1)
 
@@ -188,13 +189,12 @@ class LogTables:
         self._outlet.emit(Ddl.ALTER_TABLE, table, self.known[table], reload=True)
 
     def doubt(self, table: TableId) -> bool:
-        """Rows that were read, or the catalog, show another definition than what is known here; False while it is not
-        clear which is right.
+        """Rows that were read, or the catalog, show another definition than what is known here.
 
-        Mostly a statement came after them.  But what is known may be wrong: at the start a table is described as the
-        catalog has it, and renames that are before that in the catalog, and behind it in the log, count twice.  So the
-        catalog is asked; when the log has come to the SCN of that answer, and has told of no other definition, the
-        answer is right, and what is known is not.
+        Returns False while it is not clear which is right.  Usually a later statement explains the difference.  But
+        what is known may be wrong: at the start a table is described as the catalog has it.  Renames that are already
+        in the catalog but still ahead in the log then count twice.  So the catalog is asked.  Once the log has reached
+        the SCN of that answer without reporting another definition, the answer is right, and what is known is replaced.
         """
         known = self.known.get(table)
         before, described, scn = self._doubts.get(table, (None, None, 0))

@@ -177,7 +177,7 @@ class TransactionAssembler:
         self._rows += int(wanted.sum())
 
     def _one(self, frame: RedoFrame, row: int) -> None:
-        """A row that is no plain change."""
+        """Handle a row that is not a plain change."""
         owner, name = frame.names[frame.tables[row]]
         operation = int(frame.operations[row])
         if operation == MISSING:
@@ -209,7 +209,7 @@ class TransactionAssembler:
                 self.registry.fail(table, EventUndecodable(message, remedy="Exclude the table from the replicator."))
 
     def _mark(self, frame: RedoFrame, row: int) -> None:
-        """Marks are no changes: they take no ordinal."""
+        """Emit a mark, which is not a change and takes no ordinal."""
         try:
             self._mark_rows.add(_run(frame.at(slice(row, row + 1))), np.zeros(1, np.int64))
             found = self._mark_rows.take().to_pylist()[0]
@@ -242,7 +242,7 @@ class TransactionAssembler:
             except TableError as error:
                 if rows.last_scn <= self.registry.lost.get(table, -1):
                     continue
-                gone = isinstance(error, TableNotRead)  # by whoever reads large objects
+                gone = isinstance(error, TableNotRead)  # raised when large objects are read
                 undecodable = isinstance(error, EventUndecodable | RowImageIncomplete)
                 drifted = (gone or undecodable) and (older or self.registry.changed_since(rows))
                 again += [table] * drifted

@@ -8,8 +8,8 @@ from enum import StrEnum
 from replicator.model.schema import TableSchema
 from replicator.sources.postgres.catalog.publication import NOT_PUBLISHED
 
-_UNPUBLISHED = frozenset({"", NOT_PUBLISHED})  # as far as anybody knows
-_FILLED = frozenset("ab")  # how partitions come that may have rows of their own
+_UNPUBLISHED = frozenset({"", NOT_PUBLISHED})  # not known to be published
+_FILLED = frozenset("ab")  # origins (`describe_sql.PRINTS`) of partitions that may have brought rows
 
 
 class ReplicaIdentity(StrEnum):
@@ -25,8 +25,8 @@ class ReplicaIdentity(StrEnum):
 class PgType:
     """A row of pg_type.
 
-    `base`: a domain's, resolved to what is no domain; `element`: an array's; `parts`: a composite type's, a range's.
-
+    `base`: a domain's base type, which is not a domain itself; `element`: an array's; `parts`: of a composite type or a
+    range.
     `kind` is typtype: b(ase), c(omposite), d(omain), e(num), m(ultirange), p(seudo), r(ange).
     """
 
@@ -69,14 +69,16 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class ColumnFingerprint:
-    """What tells a table, its storage and its definition from what they were: the text of `TableSchema.identity`.
+    """What distinguishes a table, its storage and its definition from earlier ones: the text of `TableSchema.identity`.
 
-    `node`: relfilenode, which changes with TRUNCATE, VACUUM FULL and every rewrite; of a partitioned table `p` and
-    those of its partitions, each with its oid and how it came (`describe_sql.PRINTS`).  `columns`: a digest of the
-    replica identity, and of which versions of its rows pg_attribute has, and how many columns there were ever
-    (`width`); a statement that gives existing rows other values changes both.  `types`: a short digest of each label of
-    the enums, with the transaction that wrote it, and of each composite type that its columns are made of.
-    `published`: see `published`; empty where nobody has looked.
+    `node`: relfilenode, which changes with TRUNCATE, VACUUM FULL and every rewrite.  Of a partitioned table: `p` and
+    the relfilenodes of its partitions, each with its oid and origin (`describe_sql.PRINTS`).
+    `columns`: a digest of the replica identity and of the versions of the table's rows in pg_attribute, with the number
+    of columns that there ever were (`width`).  A statement that gives existing rows other values changes both `node`
+    and `columns`.
+    `types`: a short digest of each label of the enums, with the transaction that wrote it, and of each composite type
+    that its columns are made of.
+    `published`: see `publication.published`; empty if it was never looked up.
     """
 
     oid: int
@@ -107,9 +109,7 @@ class ColumnFingerprint:
 
     @property
     def width(self) -> int:
-        """The greatest number of a column that the table has had; 0 where nobody has said so: in what earlier versions
-        stored.
-        """
+        """The greatest column number that the table ever had; 0 if unknown, as in what earlier versions stored."""
         return int(self.columns.partition(".")[2] or 0)
 
     def attached_since(self, before: ColumnFingerprint) -> dict[int, str]:
@@ -142,18 +142,17 @@ class ColumnFingerprint:
             part.rpartition(":")[0] for part in said
         }  # labels as they were stored by an earlier version, without a transaction
         if set(before.types.split(",")) - said - {"-"}:
-            return True  # more labels are no matter
+            return True  # additional labels do not matter
         if self.node.startswith("p"):
             return self._partitions_differ(before)
         return self.node != before.node and self.columns != before.columns
 
     def _partitions_differ(self, before: ColumnFingerprint) -> bool:
-        """With a partition that is gone, emptied or rewritten, or attached (again), rows come and go without the log
-        showing it.
+        """May rows have come or gone with partitions, which the log does not show?
 
-        One that is new and has other storage than it was made with (which has its oid for a number, or none) was
-        emptied before it was seen. One that the log told of may have had rows before, unless it was made as a
-        partition.
+        They may with a partition that is gone, emptied, rewritten, or attached (again).  A new partition whose storage
+        is not the one it was created with (relfilenode equal to its oid, or none) was emptied before it was seen.  A
+        partition that was known from the log alone may have had rows before, unless it was created as a partition.
         """
         was, now = (_partitions(one.node) for one in (before, self))
         for oid, (storage, came) in was.items():

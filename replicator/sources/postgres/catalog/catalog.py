@@ -224,7 +224,7 @@ class PostgresCatalog:
             )
 
     def described(self, row: Document, types: Types) -> TableDescription:
-        """What a row of `describe_sql.RELATIONS` says, whoever asked for it.  TableError."""
+        """Build the description from a row of `describe_sql.RELATIONS`, ours or an event trigger's.  TableError."""
         return description(row, types, zero_dates=self._zero_dates, left_out=self._left_out, generated=self._generated)
 
     def _described(self, row: Document, types: Types) -> TableDescription | TableError:
@@ -288,7 +288,7 @@ class PostgresCatalog:
         return sizes
 
     def are_empty(self, oids: Collection[int]) -> bool:
-        """Is there no row in any of these tables, nor one that is gone, as far as can be told at once?"""
+        """Are these tables without rows, dead rows included, as far as can be seen without waiting?"""
         sizes = self._files([*oids], "pg_relation_size")
         return all(sizes.get(oid) == 0 for oid in oids)
 

@@ -70,7 +70,7 @@ ELSE c.relfilenode::text END,
    WHERE t.typtype = 'c' GROUP BY t.oid) AS part (said))
 """
 
-# {oids}: a list of oids or a query that gives some.  One row for each relation that exists, whatever its kind.
+# {oids}: a list of oids or a query that returns them.  One row for each relation that exists, of any kind.
 RELATIONS = f"""
 SELECT pg_catalog.json_build_object(
   'oid', c.oid::pg_catalog.int8, 'schema', n.nspname::text, 'name', c.relname::text, 'kind', c.relkind::text,

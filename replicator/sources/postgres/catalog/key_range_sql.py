@@ -1,8 +1,7 @@
 """Key ranges in the server's own SQL: the literals, the comparisons, the order.
 
-A key value travels as the text of an SQL literal of the column's type, which the server compares exactly as ORDER BY
-orders the
-column: under the column's collation (a literal has none of its own), NaN after all numbers, enums in their declared
+A key value travels as the text of an SQL literal of the column's type.  The server compares it exactly as ORDER BY
+orders the column: under the column's collation (a literal has none), NaN after all numbers, enums in their declared
 order.
 """
 
@@ -32,16 +31,15 @@ WHERE i.indrelid = {oid} AND c.relname = {index}
 
 
 def order_question(description: TableDescription) -> str:
-    """A query whose row is (does ORDER BY follow the index?, the index's columns); no row where there is no such
-    index.
-    """
+    """Return a query for (does ORDER BY follow the index?, the index's columns); no row if the index does not exist."""
     return _ORDERED.format(oid=int(description.oid), index=literal(description.key_index))
 
 
 def text_of(attribute: Attribute) -> str:
-    """An expression with the text that the column's type prints, whatever casts to text there are; null stays null.
+    """Return an expression for the text that the column's type prints, regardless of casts; null stays null.
 
-    A cast is not that: bpchar::text has no padding, inet::text has a netmask.  A composite of nulls is not null.
+    A cast may print another text: bpchar::text has no padding, inet::text has a netmask.  A composite of nulls is not
+    null.
     """
     name = quoted(attribute.name)
     return f"CASE WHEN {name} IS NOT DISTINCT FROM NULL THEN NULL ELSE pg_catalog.concat({name}) END"
@@ -89,7 +87,7 @@ class PostgresKeyRanges(KeyRanges):
         return given_literal(self._attributes[place], text)
 
     def compared(self, place: int, sign: str, value: str) -> str:
-        """By the type's own operator, whatever the search path has."""
+        """Compare by the type's own operator, regardless of the search path."""
         return f"{self.column(place)} OPERATOR({quoted(_operators(self._attributes[place]))}.{sign}) {value}"
 
     def row_compared(self, sign: str, values: Sequence[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""How the rows of a table are told apart in the log: its replica identity.
+"""How the log identifies the rows of a table: its replica identity.
 
 Source: PostgreSQL manual, ALTER TABLE … REPLICA IDENTITY; src/backend/utils/cache/relcache.c, RelationGetIndexList.
 """

@@ -1,4 +1,4 @@
-"""A table as the catalog's rows say it: what of it is replicated, how its rows are told apart, or why it is refused."""
+"""A table from the catalog's rows: what of it is replicated, how its rows are identified, or why it is refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from replicator.sources.postgres.types import column_of
 from replicator.sources.shared.descriptions import check_left_out
 
 Row = Mapping[str, Any]
-TABLES = frozenset({"r", "p", "f"})  # relkinds with rows of their own; views, sequences and the like are no tables
+TABLES = frozenset({"r", "p", "f"})  # relkinds that are tables, unlike those of views, sequences and the like
 _TAKE_OUT = "Remove the table from the replicator."
 
 
@@ -94,8 +94,9 @@ def logged(attribute: Attribute, *, generated: bool) -> bool:
 
 
 class PartitionOfSelected(TableDisappeared):
-    """It is no table of its own (any more; an observation of the catalog tells): its rows come as those of the
-    partitioned table, which is selected too; or it was left out with that table.
+    """A partition whose rows come as those of a selected partitioned table, or that was left out with that table.
+
+    An observation of the catalog also finds tables that have become such a partition.
     """
 
 

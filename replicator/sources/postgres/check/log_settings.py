@@ -96,7 +96,7 @@ def own_slot(server: Server) -> CheckFinding:
 
 
 def retention(server: Server) -> CheckFinding:
-    """How much WAL may wait for a replicator that stands still."""
+    """Check how much WAL may be retained for a replicator that is stopped."""
     limit = server.number("max_slot_wal_keep_size", -1)
     idle = server.number("idle_replication_slot_timeout")
     ours = server.config.retention_limit_mb
@@ -128,7 +128,7 @@ def sender_timeout(server: Server) -> CheckFinding:
 
 
 def other_slots(server: Server) -> CheckFinding:
-    """Slots that nobody reads hold WAL, whoever made them."""
+    """Check for idle slots that retain WAL, Tidemark's and others."""
     rows = server.rows(
         "SELECT slot_name::text, pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_lsn(), restart_lsn)::int8 "
         "FROM pg_catalog.pg_replication_slots WHERE NOT active AND restart_lsn IS NOT NULL ORDER BY 2 DESC"

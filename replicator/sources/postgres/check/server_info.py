@@ -66,7 +66,7 @@ class Server:
 
     @cached_property
     def service(self) -> Service:
-        """Told by roles that only one of them has."""
+        """The hosting service, recognized by the first of its typical roles that exists."""
         return next((service for role, service in _BY_ROLE if role in self.roles), Service.OWN)
 
     @cached_property

@@ -1,1 +1,1 @@
-"""DDL, told by an event trigger."""
+"""DDL that an event trigger reports."""

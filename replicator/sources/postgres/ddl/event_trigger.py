@@ -1,12 +1,11 @@
-"""An event trigger on the source that writes a table's definition into the log, at the very place where a statement
-changed it.
+"""An event trigger on the source that logs a table's definition at the position of the statement that changed it.
 
-Optional, for it takes a superuser (or the service's stand-in).  Without it definitions are told by relation messages
-and observations of the catalog (`relations`): as exact, but where several statements follow each other faster than the
-log is read, tables are read again to be so.
+It is optional, because it needs a superuser (or the service's substitute).  Without it, definitions come from relation
+messages and observations of the catalog (`relations`).  These are as exact, but tables are resnapshotted where several
+statements follow each other faster than the log is read.
 
-Anybody who can connect may write such a message.  The trigger's are signed, with a key that only their function's owner
-can read, and for their transaction, so that none is of use in another.
+Any user who can connect may write such a message.  The trigger's messages are signed with a key that only the owner of
+its function can read.  The signature covers the transaction, so that a message is of no use in another one.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ IS_KEY_TABLE = (
 TRIGGERS = {"tidemark_ddl": "ddl_command_end", "tidemark_drop": "sql_drop"}
 
 _WRAP, _SIGNATURE = 1 << 32, 32
-# bare names are the server's, whatever the session's path is
+# Bare names are the server's own, regardless of the session's search path.
 _RIGHTS = "SECURITY DEFINER SET search_path = pg_catalog, pg_temp"
 
 # It must never stand in the way of the statement: what goes wrong is a warning, and an observation will tell instead.
@@ -125,7 +124,7 @@ def drop_statements() -> tuple[str, ...]:
 
 
 def read_key(connection: Connection, where: str) -> bytes | None:
-    """None where there is no trigger, or where its key is not ours to read."""
+    """Return the trigger's key; None if there is no trigger, or if we may not read its key."""
     readable = (
         "SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE"
         f" {IS_KEY_TABLE} AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_table_privilege(c.oid,"

@@ -28,11 +28,10 @@ _WIDEST = 32  # bits of what integers32 writes
 
 
 def way(name: str, data_type: DataType) -> Way | None:
-    """Array of the rows that are made of these tuples (-1: null), for a type as `binary_values.decoder` calls it; None:
-    there is no such way.
+    """Return a function from tuples to the array of their values; None if there is none for the type.
 
-    The array is None where a value is not one that the type always has: text, an infinite date, NaN among numbers, what
-    is damaged.
+    `name`: the type as `binary_values.decoder` calls it.  A tuple of -1 becomes null.  The function returns None if a
+    value is not a regular one of the type: text, an infinite date, NaN among numbers, damaged bytes.
     """
     kind, target = data_type.kind, data_type.arrow
     size, usual = _NUMBERS.get(name, (0, None))

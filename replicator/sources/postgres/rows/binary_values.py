@@ -33,10 +33,10 @@ _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
 def decoder(name: str, data_type: DataType) -> Decoder | None:
-    """From pa.BinaryArray to the Arrow array of `data_type`, nulls kept, for the type `name` of pg_catalog (or ENUM).
+    """Return a function from pa.BinaryArray to the Arrow array of `data_type`, nulls kept; None if there is none.
 
-    None where there is none: for dates see `calendar`.  It raises pa.ArrowInvalid for a value that the type does not
-    have, LogCorrupt for what is no value.
+    `name`: a type of pg_catalog, or ENUM; for dates see `calendar`.  The function raises pa.ArrowInvalid for a value
+    that the type does not have, LogCorrupt for malformed bytes.
     """
     if name == "numeric" and data_type.kind is Kind.DECIMAL:
         return partial(decimals, target=data_type.arrow)

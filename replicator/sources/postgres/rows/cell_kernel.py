@@ -74,9 +74,9 @@ integers64 = kernel(_COUNTS(*_INTEGERS, numba.int64[::1], numba.uint8[::1]))(_in
 
 @kernel(_COUNTS(_BYTES, _PLACES, _PLACES, numba.int32[::1], numba.uint8[::1]))
 def cell_offsets(kinds, lengths, tuples, offsets, valid):  # type: ignore[no-untyped-def]
-    """Where each row's bytes begin if they lie one after the other, of whatever form.
+    """Where each row's bytes begin if they lie one after the other, text or binary.
 
-    Returns (nulls, all bytes); where these are more than 2^31 - 1 the offsets are worth nothing.
+    Returns (nulls, all bytes); if these are more than 2^31 - 1, the offsets are invalid.
     """
     nulls, total = np.int64(0), np.int64(0)
     offsets[0] = 0

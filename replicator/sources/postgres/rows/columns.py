@@ -32,9 +32,9 @@ _SHOWN = 100  # bytes of a value in a message
 
 
 def binary_exact(pg_type: PgType, typmod: int, data_type: DataType | None = None) -> bool:  # noqa: ARG001 - part of the type
-    """Is there a decoder of the type's binary form?  `pg_type` is no domain: see `Attribute.plain`.
+    """Is there a decoder of the type's binary form?  `pg_type` is not a domain: see `Attribute.plain`.
 
-    `data_type`: what the column becomes; a date that is to become text has its text from the server only.
+    `data_type`: what the column becomes; for a date that becomes text, only the server's text is used.
     """
     name = _decoded_name(pg_type)
     if name in DATES:
@@ -100,7 +100,10 @@ class ColumnConverter:
         return arrays
 
     def convert(self, cells: Cells) -> pa.Array:
-        """Null where the cell is null or unchanged.  Raises ValueDoesNotFit; LogCorrupt for what is no value."""
+        """Convert cells to an array, null where the cell is null or unchanged.
+
+        Raises ValueDoesNotFit; LogCorrupt for malformed values.
+        """
         self.bad = None
         binary = cells.kind == BINARY
         if not binary.any():
@@ -111,7 +114,7 @@ class ColumnConverter:
         return self._mixed(cells, text)
 
     def _mixed(self, cells: Cells, text: npt.NDArray[np.bool_]) -> pa.Array:
-        """Each form by itself, then put together."""
+        """Convert the cells of each form separately, then merge them."""
         parts: list[pa.Array] = []
         masks: list[pa.Array | None] = []
         for chosen, binary in ((text, False), (cells.kind == BINARY, True)):

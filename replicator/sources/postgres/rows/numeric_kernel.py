@@ -203,9 +203,9 @@ def cell_decimals(data, kinds, starts, lengths, tuples, scale, low_end, high_end
 
 @kernel(numba.int64(_BYTES, _OFFSETS, _PRESENT, numba.int64[::1]))
 def text_lengths(data, offsets, present, lengths):  # type: ignore[no-untyped-def]
-    """How many characters the server's text of each value has (0 for what is not `present`).
+    """How many characters the server's text of each value has (0 for a value that is not `present`).
 
-    Returns the number of the first that is no numeric; -1 where all are.
+    Returns the row of the first value that is not a numeric, or -1.
     """
     for row in range(present.shape[0]):
         lengths[row] = 0

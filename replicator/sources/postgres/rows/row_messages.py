@@ -310,10 +310,10 @@ class _Image:
         return self._has_old if key else self._has_whole
 
     def row(self, place: int, *, key: bool) -> tuple[Places, Mask | None]:
-        """The tuples whose values the column has after each change, and where these are missing; None: nowhere.
+        """Return the tuples with the column's value after each change, and where it is missing; None: nowhere.
 
-        A value that was left out is the old tuple's; of a DELETE the key's columns are there, all where there is no
-        key.
+        A value that was left out is taken from the old tuple.  Of a DELETE the key's columns are there; all of them if
+        the table has no key.
         """
         kinds = self.columns[place].kinds[: self._news]
         if (kinds == UNCHANGED).any():
@@ -354,7 +354,7 @@ class _Image:
 
 
 def _each(groups: Sequence[_Group]) -> _Group:
-    """As one, in which each message says by itself whose it is."""
+    """Merge groups into one, in which each message has its own transaction."""
     lengths = np.concatenate([group.lengths for group in groups])
     sizes = [np.diff([*group.starts, len(group.lengths)]) for group in groups]
     whose = [

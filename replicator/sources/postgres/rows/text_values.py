@@ -24,8 +24,9 @@ _OUT_OF_CALENDAR = r"^-?infinity$|^[0-9]{5,}-| BC$"
 
 
 def decoder(data_type: DataType) -> Callable[[pa.Array], pa.Array]:
-    """A function from pa.BinaryArray to the type's Arrow array, nulls kept; it raises pa.ArrowInvalid for what is no
-    such text.
+    """Return a function from pa.BinaryArray to the type's Arrow array, nulls kept.
+
+    The function raises pa.ArrowInvalid for a text that is not such a value.
     """
     target = data_type.arrow
     match data_type.kind:

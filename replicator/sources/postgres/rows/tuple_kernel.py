@@ -2,8 +2,8 @@
 
 https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html (TupleData) and the section "Binary
 Format" of https://www.postgresql.org/docs/current/sql-copy.html.  One kernel per file: numba does not notice that a
-helper in another file has changed.  There is no check of bounds in compiled code but those written here: nothing
-outside `data` is ever read.
+helper in another file has changed.  Compiled code has no bounds checks except those written here: bytes outside `data`
+are never read.
 """
 
 # ruff: noqa: ANN001, ANN201, ANN202, PLR2004, PLR0911 - compiled: types are in the decorators; the numbers are the
@@ -80,7 +80,7 @@ def split_tuples(data, offsets, kinds, starts, lengths, ends):  # type: ignore[n
 
 @kernel(numba.int64(_BYTES, _PLACES, numba.int64[::1]))
 def tuple_ends(data, offsets, ends):  # type: ignore[no-untyped-def]
-    """Where each TupleData ends that begins at `offsets`, whatever its number of columns.
+    """Where each TupleData that begins at `offsets` ends, with any number of columns.
 
     Returns as `split_tuples`.
     """

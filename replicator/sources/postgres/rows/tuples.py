@@ -96,7 +96,7 @@ def copied_cells(data: Bytes, starts: Places, lengths: Places, kind: int) -> Cel
 
 
 def _values(data: Bytes, starts: Places, lengths: Places, present: Mask | None) -> pa.Array:
-    """A value by itself, which can have a gigabyte, stays where it is."""
+    """Gather the values; a single value, which may have a gigabyte, is not copied."""
     if len(starts) == 1:
         return _array(np.array([starts[0], starts[0] + lengths[0]], np.int64), data, present)
     offsets = np.zeros(len(starts) + 1, np.int64)

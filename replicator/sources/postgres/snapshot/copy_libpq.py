@@ -1,9 +1,8 @@
 """The bytes of one COPY … TO STDOUT in blocks, by libpq: a row at a time.
 
-With TLS, where the socket's bytes are libpq's alone.
-
-A thread of its own takes the rows and packs them; between it and who takes the blocks there are at most a few batches
-(invariant 9); a large row is a block of its own and is not copied again.
+Used with TLS, where only libpq can read the socket.  A separate thread takes the rows and packs them.  Between it and
+the consumer of the blocks there are at most a few batches (invariant 9).  A large row is a block alone and is not
+copied again.
 """
 
 from __future__ import annotations
@@ -97,7 +96,10 @@ class LibpqBlocks(CopyBlocks):
             self._thread.join()
 
     def write(self, row: bytes) -> None:
-        """What psycopg2 calls.  Waits while there is too much that nobody has taken.  InterruptedError after `cut`."""
+        """Pack a row (called by psycopg2); wait while too many bytes are not consumed yet.
+
+        InterruptedError after `cut`.
+        """
         if len(row) >= self._batch_bytes:
             self._flush()
             self._put(row)
@@ -125,7 +127,7 @@ class LibpqBlocks(CopyBlocks):
             self._put(part)
 
     def _put(self, block: bytes | bytearray) -> None:
-        """Beyond the usual, a block waits until there is no other."""
+        """Queue a block; one that exceeds the limits waits until there is no other."""
         with self._change:
             while not self._given_up and self._given + self._taken and not self._fits(block):
                 self._change.wait()

@@ -19,7 +19,7 @@ _HEADER = len(_SIGNATURE) + 8  # flags, and the length of what may follow them
 
 
 class CopyRows:
-    """Runs a COPY on a connection that nobody else uses until it is `done`."""
+    """Runs a COPY on a connection that has no other use until the COPY is `done`."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class CopyRows:
         raise self._bad()
 
     def _places(self, size: int) -> tuple[Places, Places]:
-        """Room for starts and lengths of all rows that so many bytes can have, up to a batch."""
+        """Return room for the starts and lengths of all rows that `size` bytes can hold, up to a batch."""
         columns = len(self._kinds)
         wanted = min(self._batch_rows, size // (2 + 4 * columns) + 1)
         if wanted > self._starts.shape[1]:
@@ -96,7 +96,7 @@ class CopyRows:
         return self._starts, self._lengths
 
     def _expect_end(self, more: Bytes) -> None:
-        """After the trailer there are no bytes; the server says how the COPY has ended."""
+        """Require that no bytes follow the trailer; the server reports how the COPY has ended."""
         if self._blocks.take() is not None or len(more):
             raise self._bad()
 

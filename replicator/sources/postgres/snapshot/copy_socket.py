@@ -86,7 +86,7 @@ class SocketBlocks(CopyBlocks):
             self._line.close()
 
     def _receive(self, needed: int) -> None:
-        """More, so that in the end there are so many bytes."""
+        """Receive what has arrived, into a buffer that has room for `needed` bytes."""
         there = self._end - self._at
         if needed > len(self._buffer):
             wider: Bytes = np.empty(needed, np.uint8)

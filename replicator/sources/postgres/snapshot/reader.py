@@ -40,11 +40,11 @@ from replicator.sources.shared.conditions import users_fault
 from replicator.sources.shared.date_policy import date_policy
 from replicator.sources.shared.snapshot_reader import SqlSnapshotReader
 
-# The index, not a sort of the table for each chunk, whatever the statistics say; one process for one reader.
+# Read by the index instead of sorting the table for each chunk, regardless of statistics; one process for one reader.
 _BY_INDEX = "enable_seqscan = off"
 _LOCK_TIMEOUT = "2s"  # a locked table is tried again, and must not keep the reader from the others
 _SINGLE = "max_parallel_workers_per_gather = 0"
-_MARKS_FLUSH = "SET synchronous_commit = local"  # whatever the role's default; a standby that is away stops no snapshot
+_MARKS_FLUSH = "SET synchronous_commit = local"  # overrides the role's default: an absent standby blocks no snapshot
 
 
 class PostgresSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
@@ -82,13 +82,13 @@ class PostgresSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
     def _first_key(
         self, description: TableDescription, rows: KeyRange, order: str, passed: int = 0
     ) -> list[tuple[Any, ...]]:
-        """Of these rows in this order of the key, after so many.
+        """Return the key of one of these rows in this order, after skipping `passed` rows; empty if there is none.
 
-        Where there is a condition, the server chooses the index.
+        With a condition, the server chooses the index.
         """
         table = description.schema.table
         names, ranges = ", ".join(quoted(name) for name in description.schema.key), PostgresKeyRanges(description)
-        one = (  # by itself: beside the OFFSET, the key's text would be made of every row that is passed over
+        one = (  # a subquery: beside the OFFSET, the key's text would be computed for every skipped row
             f"SELECT {names} FROM {_name(description)} WHERE {ranges.selected(rows)} "
             f"ORDER BY {ranges.order_by(order)} LIMIT 1 OFFSET {passed}"
         )
@@ -198,7 +198,7 @@ class PostgresSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
         return evidence, description
 
     def _lock(self, cursor: Any, begin: str, table: TableId) -> None:
-        """What cannot be locked is no table, and described it says so."""
+        """Lock the table.  What cannot be locked is not a table; describing it raises the reason."""
         try:
             cursor.execute(begin)
         except psycopg2.errors.WrongObjectType:

@@ -27,10 +27,9 @@ from replicator.sources.postgres.stream.relations import Relations
 from replicator.sources.postgres.xid_snapshot import Snapshot
 
 MIN_SECONDS = 2.0
-# A table may get (back) its key, or its replica identity, in a statement of its own, as pg_restore does at the very
-# end.
+# A table may get its key or its replica identity (back) in a later statement, as pg_restore does at the very end.
 PATIENCE_SECONDS = 60.0
-SHARE = 50  # an observation is taken at most so that looking takes one part in so many of the time
+SHARE = 50  # observations take at most one part in SHARE of the time
 
 _NOW = """
 SELECT pg_catalog.pg_current_snapshot()::text, pg_catalog.pg_current_wal_flush_lsn()::text, pg_catalog.clock_timestamp()
@@ -56,11 +55,11 @@ class Now:
 
 @dataclass(frozen=True)
 class CatalogSnapshot:
-    """All tables of the selection that are there, and the descriptions of those that are not as the log's reader knew
-    them.
+    """The selection's tables that exist, and the descriptions of those that differ from what the log's reader knows.
 
-    `refused`: those among them that are not replicated, as they were seen.  `republished`: somebody has changed how
-    some of them are published.  `published`: those that were not when they were seen last.
+    `refused`: those described that cannot be replicated, as they were seen.
+    `republished`: another session has changed how some of them are published.
+    `published`: those that were not published when they were last seen.
     """
 
     now: Now
@@ -120,7 +119,7 @@ class CatalogObserver:
         return observation
 
     def _awaits(self, oid: int, found: TableDescription | TableError) -> bool:
-        """A table gets some time until its rows can be told apart (again)."""
+        """May the table still wait until its rows can be identified (again)?"""
         if not isinstance(found, NoIdentity):
             self._awaited.pop(oid, None)
             return False

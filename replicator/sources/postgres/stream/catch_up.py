@@ -33,7 +33,7 @@ _NEAR = 16 << 20
 _FIRST, _MOST, _LARGEST, _PART = 50_000, 800_000, 12_800_000, 4
 _REACH = 1 << 30  # bytes of the log in a slice, or _PART times what it reads again: the server puts a slice aside
 _HELD = 8 << 30  # bytes by which an open transaction may hold the decoding's start back: beyond, the stream is faster
-_KEPT = 256 << 20  # bytes that are durable here before the slot itself is told; or as many as it reads for that
+_KEPT = 256 << 20  # bytes that are durable here before the slot itself advances; or as many as it reads for that
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0"
 _HEADER, _TRAILER = len(_SIGNATURE) + 8, b"\xff\xff"
 _ROW = 6  # a count of columns, and the value's size
@@ -127,7 +127,7 @@ class Backlog(MessageBuffer):
         return None
 
     def feedback(self, received: int, durable: int, *, reply: bool = False) -> None:
-        """The slot is told with the next slice, now and then: it has to read the log for that."""
+        """Note what is durable.  A later slice advances the slot, for which the server has to read the log."""
         del received, reply
         self._durable = durable
 

@@ -51,7 +51,7 @@ LARGE, UNMARKED = 16 << 20, 4 << 20  # bytes: of a last commit that is too much 
 
 
 class Marks(NamedTuple):
-    """Whose marks are ours, and the relation that they are rows of, where they are no messages (13)."""
+    """Whose marks are ours, and the relation whose rows they are if they are not messages (13)."""
 
     replicator: str
     oid: int | None = None
@@ -76,13 +76,11 @@ class Decoder:
         tells_empty: bool = False,
         key: bytes | None = None,
     ) -> None:
-        """`binary`: the server sends values so, wherever it can.
+        """`binary`: the server sends values in binary form wherever it can.
 
-        `tells_empty`: it sends transactions without any change of ours.
-
+        `tells_empty`: it also sends transactions without any change of ours.
         `key`: of the event trigger's messages.
-
-        `created` is called before a table that came into the selection is told of: its changes must be in the log from
+        `created` is called before a table that came into the selection is reported: its changes must be in the log from
         here on.
         """
         self.out: list[LogMessage] = []
@@ -105,7 +103,7 @@ class Decoder:
         self._known: KnownRelations | None = None
         self._marks: dict[bytes, int] = {}
         self._ordinal = self._waiting_rows = self._waiting_bytes = 0
-        self._spill_at = options.batch_rows  # rows: it is looked whether so many are enough
+        self._spill_at = options.batch_rows  # rows at which to check whether a batch is due
         self.transaction: CommittedTransaction | None = None
         self._skipping = False
         self._committed_us: int | None = None
@@ -115,7 +113,7 @@ class Decoder:
         self._observations: deque[CatalogSnapshot] = deque()
         self.as_of: datetime | None = None
         self._looked = 0
-        # Transactions that told definitions, or may have, and are not known to be visible.
+        # Transactions that reported definitions, or may have, and are not known to be visible.
         self._blind = EVERY in start.unsettled()
         self._telling = {int(xid) for xid in start.unsettled() if xid != EVERY}
 
@@ -279,7 +277,10 @@ class Decoder:
         self._skipping = self._past.has(commit_record, xid, commit_us)
 
     def _committed(self, commit: LastCommit) -> None:
-        """The last transaction that was read.  Its size is not known exactly: it was among so many bytes."""
+        """Note the last transaction that was read.
+
+        Its size is not known exactly: it was among the bytes read since the one before.
+        """
         self._last_commit, self._large, self._size = commit, self._size > LARGE, 0
 
     def _end(self, ending: m.Ending) -> None:
@@ -353,9 +354,7 @@ class Decoder:
             self._looked = max(self._looked, lsn)
 
     def _look(self, observation: CatalogSnapshot) -> None:
-        """Not where the catalog that was seen lacks definitions that the log already told: a later observation will
-        have them.
-        """
+        """Apply an observation, unless it lacks definitions that the log already reported: a later one has them."""
         if self._blind and EVERY not in (unsettled := self.settling.unsettled()):
             self._blind = False
             self._telling |= set(map(int, unsettled))
@@ -445,7 +444,7 @@ class Decoder:
         self.repartitioned |= step.schema is not None and is_partitioned(step.schema)
 
     def forget_streamed(self) -> None:
-        """What a stream has told of transactions that are open: another will tell it once more."""
+        """Drop the open transactions of a stream: the next stream sends them once more."""
         self._streamed.close()
 
     def _truncate(self, oids: list[int]) -> None:
@@ -455,7 +454,7 @@ class Decoder:
                 self._change_schema(TableChange(Ddl.TRUNCATE_TABLE, table, text=f"TRUNCATE {table}"), None)
 
     def fail(self, table: TableId, error: TableError) -> None:
-        """The table is passed over from here on (invariant 7).  What a description says once more is told once."""
+        """Skip the table from here on (invariant 7).  The same error is reported once."""
         self.relations.fail(table)
         for name, rows in self._rows.items():
             if rows is not None and rows.layout.schema.table == table:
@@ -469,8 +468,9 @@ class Decoder:
     # ---- marks
 
     def _note(self, note: m.Note) -> None:
-        """Anybody may write any: ours are parts of transactions, definitions are signed, and a mark's token is known to
-        its reader only.
+        """Handle a logical message, which any session may write.
+
+        Ours are transactional, definitions are signed, and a mark's token is known to its reader only.
         """
         transaction = self.transaction
         if transaction is None or self._skipping or not note.transactional:
@@ -486,7 +486,7 @@ class Decoder:
             self._mark(watermark.token_of(note.content.decode("utf-8", "replace"), self._replicator))
 
     def _forgery(self) -> None:
-        """Counted, and told at the first, tenth, hundredth …"""
+        """Count it; report the first, tenth, hundredth …"""
         self._forged += 1
         if self._forged == 10 ** (len(str(self._forged)) - 1):
             text = (
@@ -508,7 +508,7 @@ class Decoder:
                 self._mark(row[1])
 
     def _mark(self, token: str | None) -> None:
-        """Marks are no changes: they take no ordinal."""
+        """Emit a mark, which is not a change and takes no ordinal."""
         if token is not None:
             self.flush()
             self.out.append(Watermark(token, self.offset()))

@@ -1,5 +1,6 @@
-"""Tables that are yet to come into the publication: one that is locked is tried again, ever more rarely, and holds
-nobody else up.
+"""Tables that are still to be added to the publication.
+
+A locked table is retried at growing intervals and does not hold up the others.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Relations:
         self._names = {
             known.oid: table for table, schema in schemas.items() if (known := ColumnFingerprint.parse(schema.identity))
         }
-        self._was = {  # the last names of relations that are not followed, or were told of as gone
+        self._was = {  # the last names of relations that are not followed, or were reported as gone
             failed.oid: table
             for table, identity in tables.halted.items()
             if (failed := ColumnFingerprint.parse(identity))
@@ -72,7 +72,7 @@ class Relations:
         return self._names.get(oid) != table or self._known[table].identity != str(seen)
 
     def refuse(self, refused: Mapping[int, ColumnFingerprint], present: Mapping[int, TableId]) -> None:
-        """They were told, and are not described again as long as they stay as they are."""
+        """Remember refused tables, which were reported: they are not described again while they stay unchanged."""
         self._refused |= {oid: (present[oid], seen) for oid, seen in refused.items()}
 
     def is_known(self, schema: TableSchema) -> bool:
@@ -311,13 +311,13 @@ class Relations:
     def _layout(
         self, relation: Relation, table: TableId, described: TableDescription | None, *, keyed: bool = False
     ) -> TupleLayout:
-        """`keyed`: it has no replica identity for the moment, and will have the one it had; until then rows only come.
+        """`keyed`: it has lost its replica identity for the moment and will get it back; until then only inserts come.
 
-        The catalog is asked for what the message does not say, where it says the same as the message.
+        The catalog supplies what the message does not say, if both otherwise agree.
 
-        Nullability may so be told before its place; targets do not enforce it.  Which partitions a table has, and what
-        they are stored in, must not be: rows that go with a partition, later than here, are in no log, and only an
-        observation tells when.
+        Nullability may thus be reported before its position; targets do not enforce it.  The partitions of a table and
+        their storage must not be: rows that go with a partition, after this position, are in no log, and only an
+        observation shows when.
         """
         left_out = self._tables.columns_left_out(table)
         places = [place for place, column in enumerate(relation.columns) if column.name not in left_out]

@@ -65,7 +65,7 @@ SELECT (SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_activity a
   LEFT JOIN pg_catalog.pg_replication_slots s ON s.active_pid = r.pid WHERE COALESCE(s.slot_type,
     'physical') = 'physical')
 """
-_UNREADABLE = " AND (s.confirmed_flush_lsn IS NULL OR s.wal_status = 'lost')"  # half made, or given up by the server
+_UNREADABLE = " AND (s.confirmed_flush_lsn IS NULL OR s.wal_status = 'lost')"  # half made, or invalidated by the server
 _THREATENED = frozenset({"extended", "unreserved"})  # beyond max_wal_size; beyond max_slot_wal_keep_size
 
 
@@ -76,10 +76,10 @@ class ReplicationSlot:
         self._connection, self._config, self._replicator = connection, config, replicator
         self.publication = config.publication_for(replicator)
         self.slot = config.slot_for(replicator)
-        self.added: set[TableId] = set()  # here, since somebody else has changed how tables are published
+        self.added: set[TableId] = set()  # added here since another session last changed how tables are published
 
     def state(self) -> SourceState:
-        """The log's end now; the server is told by its system identifier, and the database in it."""
+        """Return the log's end now; `identity` is the server's system identifier and the database."""
         row = self._rows(
             "SELECT s.system_identifier::text, pg_catalog.current_database()::text, pg_catalog.version(), "
             "pg_catalog.pg_current_wal_flush_lsn()::text FROM pg_catalog.pg_control_system() s"
@@ -90,8 +90,9 @@ class ReplicationSlot:
         return SourceState(offset, identity, seen.at, row[2], has_gaps=True)
 
     def prepare(self, tables: TableSet, *, first: bool, waiting: SourceWait = WITHOUT_END) -> SourceState:
-        """The publication before the slot: the log is decoded under the catalog of its own time, and must find it
-        there.
+        """Create the publication before the slot.
+
+        The log is decoded under the catalog of its own time, which must have the publication.
         """
         if first and not self._config.slot:
             self._drop(self._without_publication)
@@ -112,7 +113,7 @@ class ReplicationSlot:
         return SourceLoad(int(running), None if lag is None else float(lag))
 
     def held(self, checkpoint: Offset | None) -> LogHeld | None:
-        """By the slot, wherever the checkpoint is; None where there is no slot yet."""
+        """Return what the slot retains, regardless of the checkpoint; None if there is no slot yet."""
         del checkpoint
         rows = self._rows(
             f"SELECT {_KEPT}::int8, s.wal_status, s.safe_wal_size FROM pg_catalog.pg_replication_slots s "
@@ -178,10 +179,9 @@ class ReplicationSlot:
                 self._run(statement)
 
     def publish(self, tables: TableSet) -> None:
-        """The publication has all tables of the selection that can be replicated.
+        """Add all tables of the selection that can be replicated to the publication.
 
-        Nothing is taken out of it here: whoever asks may have lost the lease, and not know what another has put in
-        (`withdraw`).
+        None is removed here (see `withdraw`): a worker that has lost the lease does not know what another has added.
         """
         if self._config.publication:
             self._check_publication()
@@ -212,7 +212,7 @@ class ReplicationSlot:
             raise denied
 
     def withdraw(self, tables: TableSet) -> None:
-        """Take out what is no longer selected; for who reads the slot."""
+        """Remove tables that are no longer selected; only for the reader of the slot."""
         if not self._config.publication:
             members = self._members() or set()
             self._alter("DROP", {table for table in members - {watermark_table()} if table not in tables})
@@ -257,7 +257,10 @@ class ReplicationSlot:
         return refused
 
     def _touch(self, added: Collection[TableId]) -> None:
-        """See `barriers`.  Behind what was added and is still without one, too: whoever added it may have died."""
+        """Write a barrier behind the additions (see `snapshot_barriers`).
+
+        Also done for additions still without one: the worker that made them may have died.
+        """
         names = (f"({literal(table.database)}, {literal(table.name)})" for table in added)
         additions = ", ".join(names) or "(NULL, NULL)"
         rows = self._rows(
@@ -268,16 +271,15 @@ class ReplicationSlot:
             "OR pg_catalog.age(r.xmin) < pg_catalog.age(d.xmin))) "
             f"FROM pg_catalog.pg_publication p {_COMMENT} WHERE p.pubname = {literal(self.publication)}"
         )
-        if not rows or not rows[0][3]:  # somebody has dropped it, or nothing was added
+        if not rows or not rows[0][3]:  # another session has dropped it, or nothing was added
             return
         [[snapshot, before, touched, xids]] = rows
         self._comment(with_barriers(self._words(), before, touched, xids, Snapshot.parse(snapshot)))
 
     def republished(self) -> None:
-        """Somebody has changed how tables are published: none is read before all transactions that are open now have
-        ended.
+        """Remove earlier barriers from the comment: another session has changed how tables are published.
 
-        The comment names no earlier barrier any more.
+        No table is read before all transactions that are open now have ended.
         """
         self.added.clear()
         if not self._config.publication and self._members() is not None:
@@ -311,7 +313,7 @@ class ReplicationSlot:
         return {}
 
     def _mend(self) -> None:
-        """Somebody has made our publication leave out changes; what they are, the next observation tells."""
+        """Repair our publication if another session made it leave out changes; the next observation detects what."""
         version = server_version(self._connection)
         name, stored = literal(self.publication), "AND pubgencols = 's'" if version >= GENERATED_LOGGED else ""
         whole = f"pubinsert AND pubupdate AND pubdelete AND pubtruncate AND pubviaroot {stored}"
@@ -332,7 +334,7 @@ class ReplicationSlot:
         return self._members() or set()
 
     def _members(self) -> set[TableId] | None:
-        """None where there is no such publication."""
+        """Return the tables in the publication; None if it does not exist."""
         name = literal(self.publication)
         if not self._rows(f"SELECT FROM pg_catalog.pg_publication WHERE pubname = {name}"):
             return None
@@ -390,7 +392,7 @@ class ReplicationSlot:
             )
 
     def confirmed(self) -> int:
-        """What the slot was told last.  LogPurged where it is gone."""
+        """Return the position that the slot has confirmed.  LogPurged if the slot is gone."""
         self._check()
         return parse_lsn(self._slot_rows()[0][0])
 
@@ -404,7 +406,7 @@ class ReplicationSlot:
             time.sleep(0.1)
 
     def _drop(self, condition: str = "") -> bool:
-        """The slot's reader is ended first; False where there is no such slot."""
+        """Drop the slot, if necessary after ending its reader; False if there is no such slot."""
         deadline = time.monotonic() + LEAVE_SECONDS
         while True:
             try:

@@ -1,5 +1,6 @@
-"""Making a slot, which waits for every transaction that writes at that moment: on a connection of its own, so that it
-can be given up.
+"""Creating a slot on a separate connection, so that it can be cancelled.
+
+The creation waits for every transaction that is writing at that moment.
 """
 
 from __future__ import annotations

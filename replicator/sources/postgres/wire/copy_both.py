@@ -1,10 +1,9 @@
-"""The copy-both stream of a replication connection by psycopg 3: whole messages, and feedback that says no more than we
-mean.
+"""The copy-both stream of a replication connection by psycopg 3: whole messages, and only the feedback that we mean.
 
-psycopg2's own `read_message` confirms by itself what a keepalive names once all before it was confirmed: then the slot
-is ahead of our checkpoint, and one that somebody else has moved on could not be told from ours.  Here a place is
-confirmed when the journal has it, and only then (invariant 1).  `psycopg.pq` gives libpq's functions as they are.
-https://www.postgresql.org/docs/current/libpq-copy.html https://www.psycopg.org/psycopg3/docs/api/pq.html
+psycopg2's own `read_message` automatically confirms the position of a keepalive once all before it was confirmed.  The
+slot is then ahead of our checkpoint, and a slot that another client has advanced cannot be distinguished from ours.
+Here a position is confirmed when the journal has it, and only then (invariant 1).  `psycopg.pq` gives libpq's functions
+as they are. https://www.postgresql.org/docs/current/libpq-copy.html https://www.psycopg.org/psycopg3/docs/api/pq.html
 """
 
 from __future__ import annotations
@@ -80,10 +79,10 @@ class CopyStream(MessageBuffer):
         """The connection has all."""
 
     def _take(self) -> bool:
-        """What is there; False if that is nothing.
+        """Take the messages that have arrived; False if there are none.
 
-        The server sends each message as a TLS record of its own, and libpq reads one at a time: what is left would be
-        taken row by row, each at the cost of a run.
+        The server sends each message as a separate TLS record, and libpq reads one at a time.  Messages left behind
+        would be taken row by row, each at the cost of a run.
         """
         if self._over:
             raise EOFError(*self._ended())

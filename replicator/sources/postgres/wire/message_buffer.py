@@ -69,10 +69,11 @@ class MessageBuffer(ABC):
         return None
 
     def feedback(self, received: int, durable: int, *, reply: bool = False) -> None:
-        """A standby status update; `reply`: the server answers with a keepalive at once.
+        """Send a standby status update; `reply`: the server answers with a keepalive at once.
 
-        The last one never says what is durable: a server that shuts down waits until all of its log is, where it is
-        told, and the last commit's end is kept back (`past`).  Where it is not told, it waits until all was received.
+        The last message never reports what is durable.  On shutdown, a server waits until all of its log is durable, if
+        that is reported; but the end of the last commit is held back (`log_identity`).  Without a report it waits until
+        all was received.
         """
         now = int((time.time() - _EPOCH) * 1_000_000)
         if durable > self._confirmed:
@@ -99,7 +100,7 @@ class MessageBuffer(ABC):
         self.data: npt.NDArray[np.uint8] = np.frombuffer(buffer, np.uint8)
 
     def _make_room(self, more: int = 0) -> None:
-        """For the rest of the message that has begun, at least; or for so many bytes more."""
+        """Make room for at least the rest of the message that has begun, and for `more` bytes."""
         there = self.end - self.at
         begun = 1 + self._size() if there >= HEAD else HEAD
         needed = max(begun, there + more)

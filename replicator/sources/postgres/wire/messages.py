@@ -1,6 +1,7 @@
-"""The messages of pgoutput that are no rows: https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html
+"""The messages of pgoutput that are not rows.
 
-Rows (I, U, D) are never taken apart one by one: see `rows`.
+https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html
+Rows (I, U, D) are never parsed one by one: see `rows`.
 """
 
 from __future__ import annotations
@@ -145,8 +146,9 @@ def note(payload: bytes) -> Note:
 
 
 def mark_row(payload: bytes) -> tuple[str, str] | None:
-    """The first two values, both text, of an I or U message without an old tuple; None for any other row: it is no
-    mark.
+    """Return the first two values, both text, of an I or U message without an old tuple.
+
+    None for any other row, which is not a mark.
     """
     found: list[str] = []
     if payload[5:6] != b"N" or int.from_bytes(payload[6:8], "big") < _MARK_COLUMNS:

@@ -189,10 +189,10 @@ class SqlServerCatalog:
         return found
 
     def _parts(self, ids: str) -> Parts:
-        """Columns, keys and capture instances.
+        """Return columns, keys and capture instances.
 
-        Each is asked for in a statement of its own, and a definition may change between two of them: where instances
-        and columns do not fit, asked again until an answer comes twice.
+        Each comes from a separate statement, and a definition may change between two of them.  Where instances and
+        columns do not fit, they are queried again until the same answer comes twice.
         """
         given = self._asked(ids)
         while given != self._misfit and not _fit_together(given):

@@ -27,7 +27,7 @@ _TEXTS = {
     **dict.fromkeys(TEMPORAL, "CONVERT(varchar(40), {}, 121)"),
     **dict.fromkeys(BYTES, "CONVERT(varchar(max), CAST({} AS varbinary(max)), 1)"),
 }
-_COARSE = frozenset({"datetime", "smalldatetime"})  # a text with more digits is no literal of these
+_COARSE = frozenset({"datetime", "smalldatetime"})  # a text with more digits is not a literal of these
 
 
 def key_expression(definition: ColumnDefinition) -> str:

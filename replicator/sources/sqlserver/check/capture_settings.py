@@ -86,7 +86,7 @@ def capture_job(server: Server) -> CheckFinding:
 
 
 def retention(server: Server) -> CheckFinding:
-    """How long Tidemark may stand still before the changes that it needs are gone."""
+    """Check how long Tidemark may be stopped before the changes that it needs are gone."""
     try:
         minutes = log_status.retention_minutes(server.connection)
     except TidemarkError:

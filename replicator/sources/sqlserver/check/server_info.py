@@ -48,7 +48,7 @@ class Server:
 
     @property
     def azure(self) -> bool:
-        """Azure SQL Database, where a scheduler of its own stands for the agent."""
+        """Is it Azure SQL Database, where a built-in scheduler takes the place of SQL Server Agent?"""
         return self.engine == AZURE_DATABASE
 
     @cached_property

@@ -33,7 +33,7 @@ def enabled(server: Server) -> CheckFinding:
 
 
 def retention(server: Server) -> CheckFinding:
-    """How long Tidemark may stand still."""
+    """Check how long Tidemark may be stopped before the changes that it needs are gone."""
     rows = server.rows(_RETENTION)
     if not rows:
         return failed(change_tracking.OFF, change_tracking.ENABLE.format(database=quoted(server.database)))

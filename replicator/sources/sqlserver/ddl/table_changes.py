@@ -40,10 +40,9 @@ def altered(old: TableSchema, described: TableDescription, *, reload: bool, text
 
 
 def keeps_values(before: Column, after: Column) -> bool:
-    """Does every value stay what it was, in the target's type and as the source gives it, where a column's type is
-    altered?
+    """Does every value stay the same, in the target's type and as the source gives it, when a column's type is altered?
 
-    A value of char(n) or binary(n) is padded anew, digits after a second are rounded or printed otherwise.
+    A value of char(n) or binary(n) is padded again; fractional seconds are rounded or printed differently.
     """
     if before.source_type == after.source_type:
         return before.type == after.type
@@ -72,7 +71,7 @@ def renamed_table(old: TableSchema, new: TableSchema) -> TableChange:
 
 
 def dropped(table: TableId) -> TableChange:
-    """It is no table of the selection any more."""
+    """Return the change for a table that is no longer in the selection."""
     return TableChange(Ddl.DROP_TABLE, table, text=f"{table} no longer exists")
 
 

@@ -24,7 +24,7 @@ from replicator.sources.sqlserver.tracking import change_tracking
 from replicator.sources.sqlserver.watermark import write_mark
 
 _SNAPSHOT, _COMMITTED = (f"SET TRANSACTION ISOLATION LEVEL {level}" for level in ("SNAPSHOT", "READ COMMITTED"))
-# Row locks whatever READ_COMMITTED_SNAPSHOT is: what a commit before the low mark wrote is seen, or waited for.
+# Row locks regardless of READ_COMMITTED_SNAPSHOT: what a commit before the low mark wrote is seen, or waited for.
 _LOCKING = " WITH (READCOMMITTEDLOCK)"
 _ALLOWED = "SELECT snapshot_isolation_state FROM sys.databases WHERE database_id = DB_ID()"
 
@@ -44,7 +44,7 @@ class SqlServerSnapshotReader(SqlSnapshotReader[TableDescription, SqlServerSessi
         self._hint = _LOCKING if config.chunk_reads is ChunkReads.LOCKING else ""
 
     def mark(self, token: str) -> None:
-        """A transaction of its own on the watermark table, which is followed; returns when it is committed."""
+        """Write a mark to the watermark table, which the log reader follows; return when it is committed."""
         connection = self._marker()
         try:
             self._write_mark(connection, self._config.watermark_schema, self._replicator, token)
@@ -62,11 +62,11 @@ class SqlServerSnapshotReader(SqlSnapshotReader[TableDescription, SqlServerSessi
         return self._as_asked(chunk, table, bounds)
 
     def read_table(self, table: TableId, opened: str) -> Chunk:
-        """For a table without key.
+        """Read a table without key.
 
-        Where SNAPSHOT isolation is allowed, all its rows as of a moment at which nobody wrote it: a shared lock on the
-        table is held while the view is opened and the mark is written, and released by the mark's commit.  Elsewhere
-        the mark comes after the last row, so the window is the read.
+        Where SNAPSHOT isolation is allowed, all its rows are as of a moment at which no transaction was writing it.  A
+        shared lock on the table is held while the view is opened and the mark is written; the mark's commit releases
+        it.  Elsewhere the mark comes after the last row, so the window is the read.
         """
         connection, description = self._connection(), self._describe(table)
         self._require_captured(description)

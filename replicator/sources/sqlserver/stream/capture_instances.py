@@ -72,7 +72,7 @@ def enable(connection: SqlServerSession, described: TableDescription) -> str:
 
 
 def require_there(connection: SqlServerSession, described: TableDescription) -> None:
-    """TableDisappeared where the table that was described is no longer there, or has another name."""
+    """Raise TableDisappeared if the described table is no longer there, or has another name."""
     table = described.schema.table
     if not connection.rows(f"SELECT 1 WHERE OBJECT_ID({literal(table_name(table))}) = {described.number}", table):
         raise TableDisappeared(f"{table} no longer exists.", table=str(table))

@@ -51,7 +51,7 @@ class FollowedTables(KnownTables[bytes]):
         ]
 
     def look(self, position: bytes) -> Iterator[Outcome]:
-        """What the catalog shows now; it is told at `position`.  LogPurged."""
+        """Report what the catalog shows now, at `position`.  LogPurged."""
         self._fresh = statements_after(self._connection, self._seen_ddl)
         if self._fresh:
             self._seen_ddl = self._fresh[-1].lsn
@@ -72,7 +72,7 @@ class FollowedTables(KnownTables[bytes]):
                 yield from self._tell(one, reload=reload)
 
     def superseded(self, durable: bytes) -> list[tuple[TableId, CaptureInstance]]:
-        """Instances of ours that are read no more, whatever place of the log is gone back to."""
+        """Return our instances that are not read again, even if reading restarts at `durable`."""
         return [
             (table, old)
             for table, one in self._known.items()

@@ -1,4 +1,4 @@
-"""The tables that are followed, as looks at the catalog change them: the same whatever tells of their rows."""
+"""The tables that are followed, as looks at the catalog change them; shared by CDC and Change Tracking."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ P = TypeVar("P", bytes, int)
 
 @dataclass
 class Followed:
-    """`schema`: as it was told.  `instance`: whose rows are read; None while there is none.  `next`: takes over at its
-    start.
+    """`schema`: as it was reported.
+
+    `instance`: the capture instance whose rows are read; None while there is none.
+    `next`: the instance that takes over at its start.
     """
 
     schema: TableSchema
@@ -54,12 +56,12 @@ class KnownTables(ABC, Generic[P]):
         self._catalog = SqlServerCatalog(connection, self._tables, capture=self.capture)
         self._known = {table: Followed(schema) for table, schema in schemas.items() if table in tables}
         self._failed: dict[TableId, str] = {}
-        self._was: dict[TableId, TableId] = {}  # the last names of tables that were told of as gone
+        self._was: dict[TableId, TableId] = {}  # the last names of tables that were reported as gone
         self._begins: dict[TableId, P] = {}  # of tables that reading has not come to yet
         self.notices: list[str] = []
 
     def schema(self, table: TableId) -> TableSchema | None:
-        """As it was told."""
+        """Return the table's schema as it was reported."""
         found = self._known.get(table)
         return found.schema if found else None
 
@@ -69,7 +71,7 @@ class KnownTables(ABC, Generic[P]):
         self._failed[table] = f"{one.identity.number} {one.identity.created}" if one and one.identity else ""
 
     def look(self, position: P) -> Iterator[Outcome]:
-        """What the catalog shows now; it is told at `position`.  LogPurged."""
+        """Report what the catalog shows now, at `position`.  LogPurged."""
         self._begins.clear()
         numbered = self._catalog.numbered()
         yield from self._moved(numbered)
@@ -87,7 +89,7 @@ class KnownTables(ABC, Generic[P]):
                 yield from self._seen(table, found, position)
 
     def begun(self, position: P) -> bool:
-        """Has reading come to where a table of the selection begins that was not told of?"""
+        """Has reading come to where a selected table begins that was not reported yet?"""
         return any(place <= position for place in self._begins.values())
 
     @abstractmethod
@@ -95,7 +97,7 @@ class KnownTables(ABC, Generic[P]):
         """See to it that a new table's changes are kept: with what keeps them, from which place on."""
 
     def _begin(self, table: TableId, found: TableDescription, position: P) -> Iterator[Outcome]:
-        """A table that came into the selection; told of once reading has come to where its changes are kept."""
+        """A table that came into the selection is reported once reading has come to where its changes are kept."""
         described, instance, place = self._start(found)
         if place is not None and place <= position:
             self._failed.pop(table, None)

@@ -103,7 +103,10 @@ def identity(connection: SqlServerSession) -> str:
 
 
 def _recovery_fork(connection: SqlServerSession) -> list[tuple[object, ...]]:
-    """Any other error is raised: whatever passes must not look like another database."""
+    """Return no rows if the account may not see the view.
+
+    Any other error is raised: a transient one must not look like another database.
+    """
     if is_azure_database(connection):
         return []
     try:

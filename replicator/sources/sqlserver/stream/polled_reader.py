@@ -33,7 +33,7 @@ class PolledReader(LogReader):
         self._as_of: datetime | None = None
 
     def learned(self, shown: TableSchema, known: TableSchema) -> TableSchema | None:
-        """The catalog is looked at often: it tells what rows show that was not told."""
+        """Wait for the next look at the catalog, which comes soon, if rows show a schema that was not reported."""
         return known if shown == known and not shown.is_another(known) else None
 
     def close(self) -> None:

@@ -106,7 +106,7 @@ class ChangeTableReader(PolledReader):
             waiting = (waiting or time.monotonic()) if self._followed.unestablished else 0.0
             holding = bool(waiting) and time.monotonic() - waiting < BEGIN_SECONDS
             if holding:
-                # Nothing is said of the log meanwhile: whoever is told that all up to a place was read has this table.
+                # No position is reported meanwhile: all changes up to a reported position must include this table's.
                 yield Heartbeat(None, None)
                 time.sleep(POLL_SECONDS)
             elif end > self._position:
@@ -260,7 +260,7 @@ class ChangeTableReader(PolledReader):
     def _large(
         self, window: LogWindow, sources: Iterable[ChangeSource], transactions: Transactions
     ) -> Iterator[LogMessage]:
-        """One transaction by itself, table by table: of marks it has none."""
+        """One large transaction, table by table; it has no marks."""
         for source in sources:
             if source is self._marks:
                 continue

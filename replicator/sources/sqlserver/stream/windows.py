@@ -85,7 +85,10 @@ class WindowReader:
     def _fetch(
         self, source: ChangeSource, start: bytes, end: bytes, rows: int, size: int
     ) -> tuple[pa.Table, bytes | None]:
-        """At most so many rows, or about so many bytes; where there are more, the transaction that is not whole."""
+        """Fetch rows in log order, up to `rows` + 1 of them or about `size` bytes.
+
+        If there are more, also return the LSN of the last transaction, which is not whole.
+        """
         sql = (
             f"SELECT TOP ({rows + 1}) {{}} FROM {{}} WHERE {_LSN} > {binary(start)} AND {_LSN} <= {binary(end)} "
             f"ORDER BY {ORDER}"

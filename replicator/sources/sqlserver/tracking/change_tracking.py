@@ -19,7 +19,7 @@ OFF = "Change Tracking is off in this database."
 ENABLE = "ALTER DATABASE {database} SET CHANGE_TRACKING = ON (CHANGE_RETENTION = 7 DAYS, AUTO_CLEANUP = ON);"
 NO_SNAPSHOT = "Change Tracking is read under SNAPSHOT isolation, which this database does not allow."
 ALLOW = "ALTER DATABASE {database} SET ALLOW_SNAPSHOT_ISOLATION ON;"
-MARKS = "tracked_watermark"  # a row for each mark: of a row that is written twice only the last state would be told
+MARKS = "tracked_watermark"  # a row for each mark: of a row that is written twice, only the last state is reported
 _STATE = (
     "SELECT d.name, d.snapshot_isolation_state, (SELECT COUNT(*) FROM sys.change_tracking_databases c "
     "WHERE c.database_id = d.database_id) FROM sys.databases d WHERE d.database_id = DB_ID()"

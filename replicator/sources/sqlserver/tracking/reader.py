@@ -52,8 +52,8 @@ class _Altered(Exception):
 class ChangeTrackingReader(PolledReader):
     """See `PolledReader`.
 
-    A window is all that changed up to the newest version, each row once, as it is at that version; it ends with one
-    Commit.  So a key's changes in between are not told, and nothing of the window counts before its Commit.
+    A window is all that changed up to the newest version, each row once, as of that version; it ends with one Commit.
+    So intermediate changes of a key are not reported, and nothing of the window counts before its Commit.
     """
 
     def __init__(self, config: SqlServerConfig, options: ReadOptions, replicator: str) -> None:
@@ -112,7 +112,7 @@ class ChangeTrackingReader(PolledReader):
             end, at = change_tracking.newest_version(reading)  # the moment that is read
             found, held, size = self._rows(reading, end, at, touched), list[LogMessage](), 0
             for message in found:
-                yield Heartbeat(None, None)  # whoever reads may want to stop
+                yield Heartbeat(None, None)  # the consumer may want to stop
                 held.append(message)
                 size += message.data.nbytes if isinstance(message, messages.ChangeBatch) else 0
                 if size > self._options.batch_bytes * _MAX_BATCHES:
@@ -133,7 +133,7 @@ class ChangeTrackingReader(PolledReader):
                 raise SourceUnreachable(said) from None
             raise _Altered from error
         self._position, self._as_of = end, at
-        if self._tracked.begun(end):  # told before anything says that all up to there was
+        if self._tracked.begun(end):  # reported before any position up to there is
             yield from self._tell(self._tracked.look(end))
         offset = VersionOffset(end)
         yield messages.Commit(offset, at) if told else Heartbeat(offset, at)

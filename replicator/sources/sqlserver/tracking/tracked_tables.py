@@ -13,9 +13,9 @@ from replicator.sources.sqlserver.tracking.change_tracking import enabled
 
 
 class TrackedTables(KnownTables[int]):
-    """One connection; one thread.
+    """The tables that Change Tracking follows.  One connection; one thread.
 
-    Rows are read as they are now, under the present definition, so one that is another is told before the rows.
+    Rows are read as they are now, under the present definition, so a changed definition is reported before the rows.
     """
 
     capture = Capture.TRACKING

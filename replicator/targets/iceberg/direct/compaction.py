@@ -95,12 +95,11 @@ def small_by_partition(files: Sequence[PlannedFile]) -> list[list[PlannedFile]]:
 
 
 def rewrite(files: LakeFiles, table: IcebergTable, chosen_files: Sequence[PlannedFile]) -> None:
-    """The rows that live of some of the table's files in new ones, under the table's present partitions, by one
-    compare-and-set.
+    """Move the live rows of some files of the table to new ones, under its present partitions, by one compare-and-set.
 
     The snapshot carries no position, `position` searches past it.
 
-    Raises TargetConflict where anybody committed since `table` was read, Unreadable.
+    Raises TargetConflict where another program or worker committed since `table` was read, Unreadable.
     """
     target, names = with_lineage(table, target_schema(table)), list[str]()
     known, spec = specs(table), present_spec(table)

@@ -160,7 +160,7 @@ def by_id(data: pa.Table, wanted: Sequence[int]) -> pa.Table:
 
 
 def new_data_file(table: IcebergTable, ending: str = "parquet") -> str:
-    """A name of its own for a data file or a file of deletes."""
+    """Return a new name for a data file or a file of deletes."""
     return f"{table.data_location}/{uuid.uuid4().hex}.{ending}"
 
 

@@ -38,13 +38,13 @@ class FileCache:
             return self._kept.get(key, (None, 0))[0]
 
     def forget(self, keys: Iterable[Hashable]) -> None:
-        """What nobody will ask for any more."""
+        """Remove what is no longer needed."""
         with self._lock:
             for key in keys:
                 self.used -= self._kept.pop(key, (None, 0))[1]
 
     def put(self, key: Hashable, value: object, size: int) -> None:
-        """Keep it; others go where there is no room.  What alone is larger than all the room is not kept."""
+        """Keep it; others are removed where there is no room.  What alone is larger than all the room is not kept."""
         with self._lock:
             self.used -= self._kept.pop(key, (None, 0))[1]
             if size > self.limit:

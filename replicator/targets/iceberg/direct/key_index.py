@@ -68,7 +68,7 @@ class KeyIndex:
 
     @classmethod
     def of(cls, columns: Sequence[pa.Array]) -> KeyIndex:
-        """Of a row group's key columns; rows with nulls among them are found by nobody."""
+        """Index a row group's key columns; rows with a null in the key are left out."""
         found, exact = codes(columns)
         kept = () if exact else tuple(columns)
         whole = _whole_keys(columns)

@@ -126,7 +126,7 @@ class Lookup:
     def _of_part(self, file: PlannedFile, number: int) -> Flags:
         assert self._part is not None
         with self._files.open(file.uri) as opened:
-            if self._part not in field_ids(opened.schema_arrow):  # older than the column: nobody's
+            if self._part not in field_ids(opened.schema_arrow):  # older than the column: no row is the part's
                 return np.zeros(opened.metadata.row_group(number).num_rows, bool)
             values = _read(opened, number, [self._part]).column(0)
         return np.asarray(pc.fill_null(pc.equal(values, self._table.name.tenant[1]), fill_value=False))

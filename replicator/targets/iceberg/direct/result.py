@@ -13,7 +13,7 @@ DIRECT = "direct"
 
 @dataclass(frozen=True)
 class ChangeOutcome:
-    """How a change was done, what it did (Spark: the summary of its commit), and why it took the way that it took.
+    """How a change was done, what it did (Spark: the summary of its commit), and why in this way.
 
     `reason`: DIRECT, or why Spark did it; empty where there is no choice.  upto: see `ApplyResult`.
     """

@@ -66,7 +66,7 @@ class PlannedFile:
 
     @property
     def objects(self) -> list[JavaFile]:
-        """Iceberg's, of the file and of its own deletes."""
+        """Return Iceberg's objects of the file and of the deletes that are not shared with other files."""
         return [self.java, *(one.java for one in self.own_deletes)]
 
     @property
@@ -153,8 +153,9 @@ def _blob(file: Json) -> tuple[int, int] | None:
 
 
 def _data_file(deletes: Json) -> str | None:
-    """The one data file whose rows they delete: named, or told by the bounds of their paths; None where there may be
-    several.
+    """Return the one data file whose rows they delete, by its name or by equal bounds of their paths.
+
+    None where there may be several.
     """
     if named := deletes.get("referenced-data-file"):
         return str(named)

@@ -328,7 +328,7 @@ class Direct:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Files that nobody will name are removed."""
+        """Delete the written files where the block fails: no commit will name them."""
         try:
             yield
         except Exception:

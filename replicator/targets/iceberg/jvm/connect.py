@@ -1,6 +1,6 @@
 """Spark Connect: Spark runs in a server.
 
-A session lives there, and is gone when the server is, or after an hour in which nobody used it.
+A session lives there, and ends with the server or after an hour without use.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 RETRIES = 5
-# between two of them: a request without an answer is given up after some ten seconds, and not after pyspark's ten
+# between two of them: a request without an answer is abandoned after some ten seconds, and not after pyspark's ten
 # minutes
 MAX_RETRY_MS = 4000
-KEEPALIVE_MS = 60_000  # a server that says nothing is asked so often for a sign of life: it may be frozen
+KEEPALIVE_MS = 60_000  # how often a silent server is pinged: it may be frozen
 ANSWER_MS = 20_000
 _FORGOTTEN = ("INVALID_HANDLE", "SparkContext was shut down", "stopped SparkContext", "SparkContext has been shutdown")
 
@@ -44,17 +44,17 @@ def lives(session: SparkSession) -> bool:
     """Does the server know it still?  One round trip; what does not live is closed."""
     try:
         session.conf.get("spark.sql.session.timeZone")
-    except Exception:  # noqa: BLE001 - whatever it is, another session is taken, which says what is wrong
+    except Exception:  # noqa: BLE001 - another session is taken, and reports what is wrong
         close(session)
         return False
     return True
 
 
 def close(session: Any) -> None:
-    """Our side: the server forgets its own by itself.
+    """Close our side; the server ends its own after a time.
 
-    Not by `client.close`, which waits, in the way of all other sessions' statements, for what they have to tell the
-    server.
+    Not by `client.close`: it waits for pending messages to the server, and blocks the statements of all other sessions
+    meanwhile.
     """
     with suppress(Exception):
         session.client._channel.close()  # noqa: SLF001
@@ -69,5 +69,5 @@ def without_answer(error: BaseException) -> bool:
 
 
 def is_server_error(error: BaseException) -> bool:
-    """It is no failure of this process's JVM."""
+    """Is it an error of the server, and not of this process's JVM?"""
     return hasattr(error, "getGrpcStatusCode")

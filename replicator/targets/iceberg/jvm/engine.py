@@ -61,14 +61,14 @@ class Engine:
         return self.classes[name]
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """What `make` makes for this name, the first time it is asked for; whoever asks meanwhile waits for it."""
+        """Return what `make` makes for this name, called once; other callers wait for it meanwhile."""
         with self._making:
             if name not in self.classes:
                 self.classes[name] = make()
             return self.classes[name]
 
     def new_session(self) -> SparkSession:
-        """A session with settings and views of its own."""
+        """Return a session with separate settings and views."""
         if self.remote:
             return new_session(self.remote)
         child: SparkSession = self.root.newSession()

@@ -85,7 +85,7 @@ def running(launch: Launch) -> Engine:
 def _start_or_say(launch: Launch, generation: int) -> Engine:
     try:
         return _start(launch, generation)
-    except Exception as error:  # noqa: BLE001 - whatever keeps Spark from starting, the user reads its reason
+    except Exception as error:  # noqa: BLE001 - any reason that keeps Spark from starting is shown to the user
         if _engine is None:
             _clear()
         raise _unavailable(error) from None
@@ -101,9 +101,9 @@ def generation() -> int:
 
 
 def forget(known: int) -> None:
-    """The JVM died: the next `running` starts another.
+    """Forget a JVM that died: the next `running` starts another.
 
-    known: the generation when that began which has failed.  One that somebody has started since, and that lives, is not
+    known: the newest generation when the failed operation began.  A JVM that was started since then, and lives, is not
     the one that died.
     """
     global _engine  # noqa: PLW0603
@@ -191,7 +191,7 @@ def _start(launch: Launch, generation: int) -> Engine:
     gateway = launch_gateway(conf)
     _dead[:] = [process for process in _dead if process.poll() is None]
     if not launch.remote:
-        # An earlier Spark of this process has taught py4j to ask pyspark's JVM what went wrong, whoever asked.
+        # After an earlier Spark of this process, py4j asks pyspark's JVM for the cause of errors of any JVM.
         SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
     hadoop = _with_hadoop_settings(gateway.jvm.org.apache.hadoop.conf.Configuration(), launch)
 

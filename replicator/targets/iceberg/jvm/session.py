@@ -29,7 +29,7 @@ class SparkConfig:
     """Where Spark runs and where the Iceberg catalog lives.
 
     catalog_uri  JDBC address without credentials: `jdbc:postgresql://host:5432/db`, or `jdbc:sqlite:<file>`
-    properties   of another catalog than a JDBC one at `catalog_uri`; own: nobody else's tables are in it
+    properties   of another catalog than a JDBC one at `catalog_uri`; own: it has this installation's tables only
     warehouse    URL below which tables are made (`file:///…`, `s3://…`); empty where the catalog decides
     master       a Spark master; `remote` (`sc://…`) wins over it.  A Connect server must have the Iceberg extensions
                  and jars. java_options of the local JVM, without spaces
@@ -98,11 +98,11 @@ class SparkConfig:
 
 
 class SparkPool:
-    """Sessions with settings of their own over the process's one Spark.  Thread-safe; one for all targets of a catalog.
+    """Sessions with separate settings over the process's one Spark.  Thread-safe; one for all targets of a catalog.
 
-    A Spark session has its own Iceberg catalog with its own database connections, and never lets go of them; so
-    sessions are lent and given back, as many as there are operations at a time, and the Java API has one catalog for
-    everybody.  One pool for each catalog; Spark and its JVM are the process's.
+    A Spark session has its own Iceberg catalog with its own database connections, and never releases them.  So sessions
+    are lent and returned, as many as there are concurrent operations, and the Java API has one catalog for all of them.
+    One pool for each catalog; Spark and its JVM are the process's.
     """
 
     def __init__(self, config: SparkConfig) -> None:
@@ -196,7 +196,7 @@ def from_java_map(running: Engine, values: Any) -> dict[str, str]:
 
 
 def java_map(running: Engine, values: Mapping[str, str]) -> Any:
-    """A Java map of strings: one question to the JVM, whatever their number."""
+    """Make a Java map of strings: one call to the JVM, regardless of their number."""
     mapper = _mapper(running)
     return mapper.readValue(json.dumps(values), running.classes[MAP])
 

@@ -72,10 +72,10 @@ class Staged:
 def read(
     spark: SparkSession, files: Sequence[Staged], schema: TableSchema, above: int, *, timed: bool = False
 ) -> DataFrame:
-    """Changes with a sequence number greater than `above`, which is what the target holds already (invariant 3).
+    """Return changes with a sequence number greater than `above`, which is what the target holds (invariant 3).
 
     Columns: _seq, _op, c0…, b0…, for a partial schema _left_out (places, or null), and if `timed` _at: the commit's
-    time, of READ rows that of the read.  The schema is given, never inferred; without a file there is no row.
+    time, for READ rows the time of the read.  The schema is given, never inferred; without files there are no rows.
     """
     bare = [file for file in files if file.bare]
     groups = _by_time(files, timed) if files else [[]]

@@ -17,16 +17,16 @@ _HELD, _TIME, _STATE, _LAST, _NEXT = "_held", "_time", "_state", "_last", "_next
 
 
 def fold(changes: DataFrame, held: DataFrame | None, schema: TableSchema) -> DataFrame:
-    """Versions to put in, and those of the target that get another end or number.
+    """Return versions to insert, and those of the target that get another end or number.
 
     held: the target's newest version of each key that the changes touch, where it has one (c0…, _seq, _valid_from,
     _valid_to, _is_current).  Result: these columns, and _hit: the number that the target's own version has now; null: a
     new one.
 
     The order is that of the sequence numbers, which is the source's order of commits.  A version's time is its
-    commit's, but never before that of the version before it, so versions of a key do not overlap whatever the source's
-    clock did.  A READ that finds its row as it is known makes no version: it gives its number to the present one, so
-    that a sweep knows it was seen.
+    commit's, but never before that of the version before it, so versions of a key do not overlap even if the source's
+    clock was set back.  A READ that finds its row unchanged makes no version: it gives its number to the present one,
+    so that a sweep knows it was seen.
     """
     keys = [row(i) for i in key_places(schema)]
     columns = [row(i) for i in range(len(schema.columns))]

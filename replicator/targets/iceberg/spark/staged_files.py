@@ -1,7 +1,7 @@
-"""Staged files for Spark: it opens them where they lie, or, where they lie in a store and Spark in this process, copies
-of them.
+"""Staged files for Spark: it opens them where they are.  If they are in a store and Spark in this process, it opens
+copies.
 
-Spark reads a store by Hadoop's S3A, whose jars weigh more than all of Spark's and have settings of their own; pyarrow
+Spark reads a store through Hadoop's S3A, whose jars weigh more than all of Spark's and have separate settings; pyarrow
 has the staging location open already.  A batch's files are read once from the store in either case.
 """
 
@@ -23,7 +23,7 @@ from replicator.targets.iceberg.spark.changes import Staged
 
 FOLDER = "tidemark-segments-"
 COPIES = 8  # at a time
-FORGOTTEN = 24 * 3600  # seconds: nobody's copies are that old but a killed worker's
+FORGOTTEN = 24 * 3600  # seconds: only copies of a killed worker are that old
 
 
 @contextmanager

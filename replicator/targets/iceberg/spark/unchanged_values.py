@@ -152,7 +152,7 @@ def _states(events: DataFrame, schema: TableSchema, places: Sequence[int], wante
     chosen = last if wanted is None else wanted
     seen = events.select(*plain, SEQ, _KIND, begun.alias(_BEGUN), last.alias(_NEWEST), chosen.alias(_WANTED), *values)
     seen = seen.where(F.col(_WANTED) | (F.col(_KIND) == MOVES_ON))
-    since = F.coalesce(F.col(f"{_BEGUN}.seq"), F.lit(-1))  # what was told of the key's row before is another row's
+    since = F.coalesce(F.col(f"{_BEGUN}.seq"), F.lit(-1))  # values known before belong to another row of this key
     own = [
         F.when(F.col(f"{_known(i)}.{SEQ}") >= since, F.col(f"{_known(i)}.{_known(i)}")).alias(_known(i)) for i in places
     ]

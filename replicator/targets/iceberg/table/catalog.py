@@ -55,13 +55,12 @@ class Columns:
 
 @dataclass(frozen=True)
 class IcebergTable:
-    """A table as its metadata file says it is; `metadata` has the form of the Iceberg specification.
+    """A table as its metadata file describes it; `metadata` has the form of the Iceberg specification.
 
-    Of many snapshots it has the newest only; `whole` has all.
-    `base` is the same metadata as Iceberg's own object: what a commit that goes by this table compares with.
-    store: how its files are reached, as Iceberg's FileIO was told, by the destination or by the catalog.
-    columns_after: of a part (`parts.py`), which columns it has after the commit that goes by this table; None: as
-    before.
+    If there are many snapshots, it has only the newest; `whole` has all.
+    `base` is the same metadata as Iceberg's own object: a commit that is based on this table compares with it.
+    store: how its files are reached, as the destination or the catalog configures Iceberg's FileIO.
+    columns_after: of a part (`parts.py`), its columns after the commit that is based on this table; None: as before.
     """
 
     name: TargetTable
@@ -115,7 +114,7 @@ class IcebergTable:
 
     @property
     def data_location(self) -> str:
-        """The folder of data files; as Iceberg's own writers have it, which no table of ours is told to change."""
+        """The folder of data files: the default of Iceberg's own writers, which Tidemark changes for no table."""
         return f"{self.metadata['location'].rstrip('/')}/data"
 
     @property
@@ -263,7 +262,7 @@ class IcebergCatalog:
     def create(self, name: TargetTable, schema: Any, spec: Any, order: Any, properties: Mapping[str, str]) -> None:
         """Make the table, and its namespace if need be, in a folder that no other table has or had.
 
-        A catalog that gives each table its place by itself, and refuses another, is let.
+        A catalog that refuses this folder, as it chooses one itself, may do so.
         """
         engine, catalog = self.pool.catalog()
         self._namespace(engine, catalog, name)
@@ -296,8 +295,10 @@ class IcebergCatalog:
         self._move(table, new)
 
     def _move(self, table: IcebergTable, new: TargetTable) -> None:
-        """A catalog renames whatever has the name: a worker that stood still for longer than its lease would take
-        another's table away.  So what was moved is looked at, and goes back where it is another one.
+        """Rename the table; undo it where another table had its name.
+
+        A catalog renames any table of that name: a worker that stalled for longer than its lease would take another's
+        table away.  So the renamed table is checked, and gets its name back if it is another one.
         """
         engine, catalog = self.pool.catalog()
         self._namespace(engine, catalog, new)
@@ -347,17 +348,16 @@ class IcebergCatalog:
         if MANAGED in handle.properties():
             catalog.dropTable(there, True)  # noqa: FBT003
             return
-        for part in ("data/", "waiting/", ""):  # what names the folder goes last: whatever is interrupted is done again
+        for part in ("data/", "waiting/", ""):  # metadata goes last: an interrupted deletion is repeated
             with suppress(Py4JJavaError):
                 handle.io().deletePrefix(f"{str(handle.location()).rstrip('/')}/{part}")
         catalog.dropTable(there, False)  # noqa: FBT003
 
     def _point_at_newest(self, engine: Engine, catalog: Any, name: TargetTable, said: str) -> bool:
-        """The metadata file that the catalog names is gone, so the catalog is older than that: it names the newest one
-        from now on.
+        """Point the catalog at the newest metadata file, as the one that it names is gone: it is in an older state.
 
-        What the journal of a database as old knows of the table's rows is old, too: they are to be read again. False
-        where there is no metadata file any more: the catalog forgets the table, which is gone, and its rows with it.
+        A journal in a database of the same age is outdated, too: the table must be resnapshotted.  False where there is
+        no metadata file any more: the catalog then forgets the table, which is gone with its rows.
         """
         old = _METADATA.search(said)
         if old is None or not self.pool.config.own:  # whose table it is stands in the file: it may be another's
@@ -396,7 +396,7 @@ def _described(engine: Engine, name: TargetTable, handle: Any, base: Any, store:
 
 
 def _store(engine: Engine, handle: Any) -> dict[str, str]:
-    """What the FileIO of a table was told of its store, secrets among it."""
+    """Return the properties of the store that a table's FileIO was given, including secrets."""
     said = from_java_map(engine, handle.io().properties())
     return {key: value for key, value in said.items() if key.startswith(STORE_PREFIXES)}
 

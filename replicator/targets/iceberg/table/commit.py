@@ -39,12 +39,12 @@ def unless_overtaken(catalog: IcebergCatalog, table: IcebergTable, error: TableE
 
 
 def commit(catalog: IcebergCatalog, table: IcebergTable, at: Position, write: Write | None) -> Mapping[str, str]:
-    """Let `write` change the table's rows through Spark; the commit carries `at`.  Returns its snapshot summary.
+    """Let `write` change the table's rows through Spark; the commit carries `at`.  Return its snapshot summary.
 
     Spark's write is staged (Iceberg's write-audit-publish) and then published only if the table's present snapshot is
-    still the one in `table`, from which the position was read.  A stale worker therefore changes nothing, whatever it
-    does and however late (invariants 3, 4, 5); what it staged is an unreferenced snapshot, which expiry removes. Where
-    `write` is None or leaves no snapshot, an empty one carries the position.
+    still the one in `table`, from which the position was read.  So a stale worker changes nothing, however late it is
+    (invariants 3, 4, 5); what it staged is an unreferenced snapshot, which expiry removes.  Where `write` is None or
+    leaves no snapshot, an empty one carries the position.
     """
     token = uuid.uuid4().hex
     said = as_properties(at)
@@ -56,7 +56,7 @@ def commit(catalog: IcebergCatalog, table: IcebergTable, at: Position, write: Wr
     fresh = catalog.again(table)
     staged = fresh.staged(token)
     if staged is None:
-        # Where somebody wrote, this is not "nothing written": our snapshot may have been there, and expired since.
+        # After another worker's write, this does not mean "nothing written": our snapshot may have expired since.
         if fresh.last_sequence != table.last_sequence:
             message = f"Another worker wrote to {table.name} in the meantime."
             raise TargetConflict(message, table=str(table.name))

@@ -26,7 +26,7 @@ def encode(rows: Places) -> bytes:
 
 
 def decode(blob: bytes) -> Places:
-    """Inverse, ascending.  ValueError for what is no vector, or a damaged one."""
+    """Decode a vector: the inverse, ascending.  ValueError where the bytes are damaged or not a vector."""
     body = blob[4:-4]
     whole = len(blob) > _ENDS and int.from_bytes(blob[:4], "big") == len(body) and body.startswith(_VECTOR)
     if not whole or zlib.crc32(body) != int.from_bytes(blob[-4:], "big"):

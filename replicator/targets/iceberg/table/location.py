@@ -21,7 +21,7 @@ def location(warehouse: str, table: TargetTable) -> str:
 
 
 def location_beside(default: str, table: TargetTable) -> str:
-    """A folder as `location`'s, beside the one where a catalog puts the table by itself.
+    """Return a folder like `location`'s, beside the one that the catalog would choose for the table.
 
     Readers take a name such as `#t` for a part of an address.
     """

@@ -91,8 +91,8 @@ def keeps_columns(table: IcebergTable, schema: TableSchema) -> bool:
 
 
 def copy_schema(table: IcebergTable, schema: TableSchema) -> TableSchema:
-    """The part's own schema as the table has it: its rows are told apart by the part, too, and a column is of the type
-    that another part may have widened it to.
+    """Return the part's schema as the table has it: with the part's column in the key, and with the wider types that
+    other parts need.
     """
     column = table.name.tenant[0]
     if column not in schema.names or not schema.key:

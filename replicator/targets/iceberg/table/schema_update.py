@@ -81,7 +81,7 @@ def create(
     """
     change.mode.check(change.schema)
     source = str(change.schema.table)
-    if table.part:  # rows are told apart by the part, too
+    if table.part:  # the part's column belongs to the key of its rows
         change = replace(change, schema=replace(change.schema, key=(table.tenant[0], *change.schema.key)))
     shape = _shape(catalog.pool.spark(), change, layout.of(source), table)
     if older is not None:
@@ -145,7 +145,7 @@ def evolve(catalog: IcebergCatalog, table: IcebergTable, change: Evolve, layout:
     update.set(KEPT, json.dumps(sorted(kept), ensure_ascii=False)).commit()
     if catalog.pool.config.compares_branches:  # a stale worker's columns are refused with the branch
         touch(transaction, position(table))
-    # Not commitTransaction: on a conflict it puts these columns over those of whoever was quicker.
+    # Not commitTransaction: on a conflict it would overwrite the columns of the worker that was faster.
     publish(table, transaction.table().operations().current())
     return True
 
@@ -240,7 +240,7 @@ def _type(table: IcebergTable, column: str, text: str) -> DataType:
 def _shape(engine: Engine, change: Create, layout: TableLayout, name: TargetTable) -> tuple[Any, Any, Any]:
     """Schema, partition spec and sort order."""
     table, source = str(name), [(c.name, c.type) for c in change.schema.columns]
-    # Parts of a shared table may have keys of their own, or lack another's key columns.
+    # Parts of a shared table may have different keys, or lack another's key columns.
     key = () if name.part else identifiers(change.schema, change.mode)
     docs = {c.name: c.comment for c in change.schema.columns if c.comment}
     fields = [
@@ -264,9 +264,10 @@ def identifiers(schema: TableSchema, mode: Mode) -> tuple[str, ...]:
 def let_go(
     transaction: Any, table: IcebergTable, new: TableSchema, back: Mapping[str, str], gone: Collection[str]
 ) -> None:
-    """Before columns are dropped or renamed: these are no identifiers, and what the key has no longer may be null.
+    """Before columns are dropped or renamed: remove them from the identifiers, and make columns optional that left the
+    key.
 
-    back: names as they are, by those that columns get.  gone: columns that are dropped, also to make room for others.
+    back: present names, by those that columns get.  gone: columns that are dropped, also to make room for others.
     """
     required = {str(field["name"]) for field in table.fields if field["required"]}
     lost = required - ({back.get(name, name) for name in identifiers(new, table.mode)} - set(gone))

@@ -76,9 +76,9 @@ def behind(table: IcebergTable, found: Iterable[PendingDeletions]) -> bool:
 
 
 def delete_due(table: IcebergTable, found: Sequence[PendingDeletions], grace: float, now: float) -> int:
-    """Delete what waited for long enough and is not needed, then its list.  Returns the number of files.
+    """Delete files that waited long enough and are not needed, then their list.  Return the number of files.
 
-    Whatever is interrupted is done again: a snapshot's manifest list goes last, a list after all its files.
+    An interrupted deletion is repeated: a snapshot's manifest list goes last, a list after all its files.
     """
     due = [one for one in found if one.due(grace, now)]
     if not due or behind(table, found):
@@ -109,7 +109,7 @@ def expired_sizes(snapshots: Sequence[Json], gone: set[int]) -> int:
 
 
 def listed(table: IcebergTable, folder: str) -> list[str]:
-    """Files below a folder; none where there is no such folder."""
+    """Return the files below a folder; none where it does not exist."""
     try:
         iterator = table.handle.io().listPrefix(f"{folder}/").iterator()
     except Py4JJavaError as error:

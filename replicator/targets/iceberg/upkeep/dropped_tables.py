@@ -1,7 +1,7 @@
-"""Tables that were dropped, or made again: they wait in a namespace of their own to be deleted (invariant 11).
+"""Tables that were dropped or recreated: they wait in a separate namespace to be deleted (invariant 11).
 
-The catalog has them under a name that says when they are due, so no list has to agree with it: a catalog that is
-restored from before has the table under its old name again, and nothing deletes it.
+The catalog has them under a name that says when they are due, so no list has to agree with it.  A catalog that is
+restored to an earlier state has the table under its old name again, and nothing deletes it.
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ from replicator.targets.iceberg.upkeep import deletion_list, readable_history
 
 CHECKED = "tidemark.orphans-checked"
 RETENTION_STEPS, GRACE_HOURS = "tidemark.retention-steps", "tidemark.deletion-grace-hours"
-# Each commit reads and writes the manifests anew that name what it removes: of three files it merges them into one, by
-# default of a hundred.  (Small merges: a third less of the JVM's time.)
+# Each commit rewrites the manifests that name what it removes.  It merges manifests from three on; Iceberg's default is
+# a hundred.  (Small merges: a third less of the JVM's time.)
 MERGED_MANIFESTS = {"commit.manifest.min-count-to-merge": "3"}
-# Iceberg would delete metadata files itself, after each commit, down to so many.
+# Keep Iceberg from deleting metadata files after each commit, down to this number.
 METADATA_PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "false",
     "write.metadata.previous-versions-max": "100",
@@ -21,7 +21,7 @@ METADATA_PROPERTIES = {
 
 
 def expire(table: IcebergTable, retention: Retention, now: float) -> int:
-    """Returns the number of snapshots that went.  Raises TargetConflict where anybody committed since `table` was read.
+    """Expire snapshots; return their number.  Raises TargetConflict where `table` has had a commit since it was read.
 
     The list of what waits is written before; a crash between the two leaves a list of snapshots that are there.
     """

@@ -25,9 +25,9 @@ SPARKS_DELETED_SHARE = 0.5
 SPARKS_MIN_DELETES = 50_000
 SMALL_FILES = 16
 MAX_SMALL_FILES = 60
-NEW_SNAPSHOTS = 60  # expiry is looked at after so many
-EXPIRY_SECONDS = 600  # or so long
-DELETION_SECONDS = 3600  # what is due is looked for so often, or as often as a shorter grace is over
+NEW_SNAPSHOTS = 60  # expiry is due after this number
+EXPIRY_SECONDS = 600  # or after this time
+DELETION_SECONDS = 3600  # between deletions; the grace where it is shorter, but at least EXPIRY_SECONDS
 ORPHANS_EVERY = 7 * 24 * 3600
 ORPHAN_AGE_MS = 3 * 24 * 3600 * 1000
 
@@ -141,7 +141,7 @@ def _deleted(table: IcebergTable, least: int, share: float) -> bool:
 
 
 def _compaction_due(table: IcebergTable, *, alone: bool, busy: bool) -> bool:
-    """By Spark.  Deletes are read again by every reader, and small files are opened by every reader.
+    """Is compaction by Spark due?  Every reader re-reads the deletes and opens all small files.
 
     alone: there is no other compaction than Spark's.
     """

@@ -125,7 +125,7 @@ class Database:
 
     @property
     def scn(self) -> int:
-        """Whatever is committed at or below it can be read, and stands in the redo log."""
+        """The current SCN: every commit at or below it is visible and in the redo log."""
         with self.lock:
             return self._scn
 

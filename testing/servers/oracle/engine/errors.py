@@ -23,10 +23,10 @@ class OracleError(Exception):
 
 
 class AnsweredErrors:
-    """Errors that the statements of one program are answered with, instead of being done or after it.
+    """Injected errors: answers to statements of one program, which are executed before the answer or not at all.
 
-    As `ALTER SYSTEM SET answer_errors = 'PROGRAM,STATEMENTS,SHARE,SEED,TEXT,NUMBER,NUMBER…'` asks for it: of so many
-    statements about such a share; 0 statements end it.
+    Set by `ALTER SYSTEM SET answer_errors = 'PROGRAM,STATEMENTS,SHARE,SEED,TEXT,NUMBER,NUMBER…'`: about SHARE of the
+    next STATEMENTS statements fail; 0 statements switch it off.
     """
 
     def __init__(self, wanted: str = ",0,0,0,") -> None:

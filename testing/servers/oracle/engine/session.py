@@ -55,12 +55,12 @@ class Session:
 
     @property
     def in_root(self) -> bool:
-        """Of a container database, where there are no tables of users."""
+        """In the root of a container database, which holds no users' tables."""
         return self.in_container_database and self.container == ROOT
 
     @property
     def in_pluggable(self) -> bool:
-        """Of a container database, where LogMiner is not to be had before 21c."""
+        """In the pluggable database of a container database, where LogMiner is not available before 21c."""
         return self.in_container_database and self.container != ROOT
 
     @property

@@ -1,4 +1,4 @@
-"""An embedded stand-in for Oracle, for tests: starts the server over a Postgres of its own, and connects to it."""
+"""An embedded stand-in for Oracle, for tests: starts the server over a private Postgres, and connects to it."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Outcome:
 
 
 class Session(Protocol):
-    """What a call asks of the engine.  Whatever is refused is an OracleError."""
+    """The engine's interface for calls.  Every refusal is an OracleError."""
 
     @property
     def in_transaction(self) -> bool: ...
@@ -175,7 +175,7 @@ class Calls:
         if answer is None:
             self._channel.send(DATA, self._status())
             return False
-        if not self._broken.is_set():  # whoever breaks off hears of that, and nothing else
+        if not self._broken.is_set():  # after a break, the only answer is the one of `_reset`
             self._channel.send(DATA, answer)
         return True
 
@@ -397,7 +397,7 @@ class Calls:
         return self._rows(number, cursor, count)
 
     def _rows(self, number: int, cursor: _Cursor, count: int) -> Body:
-        """So many, and the end's sign where there are no more."""
+        """Return up to `count` rows, with NO_DATA behind the last row of the result."""
         assert cursor.outcome is not None
         assert cursor.outcome.columns is not None
         found = list(itertools.islice(cursor.outcome.rows, count))

@@ -29,7 +29,7 @@ from testing.servers.oracle.wire.packets import (
     Writer,
 )
 
-VERSION = 317  # of TNS: below 318 there is no check of out-of-band breaks
+VERSION = 317  # of TNS: from 318 on, clients check out-of-band breaks
 FIELDS = 12  # of TTC: as Oracle 19.1
 UTF8, UTF16 = 873, 2000
 NATIONAL = {"AL16UTF16": UTF16, "UTF8": 871}

@@ -10,7 +10,7 @@ HEAD = ("__$start_lsn", "__$seqval", "__$operation", "__$update_mask")
 
 
 def functions(instance: str, columns: Sequence[str], keys: Sequence[str] = ()) -> list[str]:
-    """Statements that make them anew; a type of their rows keeps the columns' sizes.  keys: for net changes."""
+    """Statements that recreate the functions; their row type keeps the columns' sizes.  keys: for net changes."""
     text, table = instance.replace("'", "''"), f"cdc.{quoted(instance + '_CT')}"
     row, function = f"ss.{quoted(instance + '_row')}", f"cdc.{quoted('fn_cdc_get_all_changes_' + instance)}"
     listed = ", ".join(f"t.{quoted(name)}" for name in (*HEAD, *columns))

@@ -172,7 +172,7 @@ def _make(session: Session, table: TableName, instance: str, arguments: Argument
 
 @contextmanager
 def whole(session: Session) -> Iterator[None]:
-    """What is within is one transaction: the session's, or one of its own where it has none."""
+    """Run the block in one transaction: the session's, or a new one if it has none."""
     own = not session.state.depth
     if own:
         session.connection.execute("BEGIN")
@@ -188,8 +188,8 @@ def whole(session: Session) -> Iterator[None]:
 
 @contextmanager
 def locked(session: Session, table: TableName) -> Iterator[TableName]:
-    """As `whole`, and nobody else writes the table, which is given as it is once it is locked.  Refusal 208 where
-    another has its name by then.
+    """As `whole`, with the table locked against other writers; yields its definition under the lock.  Refusal 208 if
+    another table has its name by then.
     """
     with whole(session):
         session.connection.execute(f"LOCK TABLE {table.sql} IN SHARE ROW EXCLUSIVE MODE")
@@ -280,8 +280,9 @@ def _made(session: Session, table: TableName, instance: str, arguments: Argument
 
 
 def unseen(session: Session, table: TableName, made: list[str]) -> list[str]:
-    """Statements of ALTER TABLE … SWITCH, whose rows the log does not show: refused where an instance of a partitioned
-    table says so ("sys.sp_cdc_enable_table (Transact-SQL)", @allow_partition_switch; the error's number is not told).
+    """Statements of ALTER TABLE … SWITCH, whose rows the log does not show: refused if a capture instance of a
+    partitioned table forbids it ("sys.sp_cdc_enable_table (Transact-SQL)", @allow_partition_switch; the error's number
+    is not documented).
     """
     if session.connection.query(
         f"SELECT FROM cdc.change_tables WHERE source_object_id = {table.oid} AND partition_switch::int2 = 0"

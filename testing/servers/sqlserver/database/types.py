@@ -1,7 +1,6 @@
-"""SQL Server's types as base types of Postgres, in schema `ss`: so each expression knows its type, whatever it comes
-from.
+"""SQL Server's types as base types of Postgres, in schema `ss`: so every expression has SQL Server's type.
 
-Each is laid out as one of Postgres' own types, whose input, output and comparison it takes over:
+Each is stored like one of Postgres' own types, whose input, output and comparison functions it uses:
 
     character types   as text, compared as `bpchar`: trailing blanks do not count, collations do
     binary types      as bytea; sql_variant and the CLR types hold the bytes that TDS has

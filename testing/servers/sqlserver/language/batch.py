@@ -62,7 +62,7 @@ Node = Statement | If | While | Block | Try
 
 
 def word(token: Token) -> str:
-    """In capitals; a quoted name or a text is no word."""
+    """Return a token's word in capitals; empty for a quoted name or a text."""
     if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING, TokenType.NATIONAL_STRING):
         return ""
     return token.text.upper()

@@ -91,7 +91,7 @@ class Language(TSQL):
 
 
 def tokens(sql: str) -> list[Token]:
-    """Of a batch; Refusal for what cannot be told apart."""
+    """Return a batch's tokens; Refusal if it cannot be tokenized (an unclosed quotation mark or comment)."""
     from sqlglot.errors import TokenError
 
     try:

@@ -1,6 +1,6 @@
-"""One statement of T-SQL as Postgres' SQL: names as they are spelled, types of `ss`, functions that do the same.
+"""One statement of T-SQL as Postgres' SQL: names as they are spelled, types of `ss`, functions with the same effect.
 
-What is not known is refused, whatever sqlglot would make of it.
+Anything unknown is refused, even if sqlglot could translate it.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Channel:
     # TLS
 
     def encrypt(self, context: ssl.SSLContext) -> None:
-        """The handshake, each flight in packets of its own kind; Gone where the client refuses."""
+        """Do the TLS handshake, in packets of the kind PRELOGIN; Gone if the client refuses."""
         tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         while True:
             try:

@@ -38,7 +38,7 @@ def changed(kind: int, new: str | bytes, old: str | bytes = "") -> bytes:
 
 
 def acknowledged(size: int, database: str) -> bytes:
-    """What a login that was let in is told."""
+    """The answer to an accepted login."""
     name = "Microsoft SQL Server".encode("utf-16-le") + b"\0\0\0\0"
     body = b"\x01" + struct.pack(">I", 0x74000004) + bytes([len(name) // 2]) + name
     version = struct.pack(">BBH", *PRODUCT)

@@ -76,7 +76,7 @@ def _tiny(value: bytes | None) -> bytes:
 
 
 def digits(value: bytes, scale: int) -> int:
-    """Postgres' numeric, times ten to the scale; ValueError for what is no number."""
+    """Return Postgres' numeric times ten to the power of the scale; ValueError for NaN and Infinity."""
     count, weight, sign, _ = struct.unpack_from(">hhHh", value)
     if sign & 0xC000 == 0xC000:
         raise ValueError("NaN or Infinity")

@@ -17,7 +17,7 @@ COLLATIONS = ("", "", "", "", '"C"', '"und-x-icu"', '"de-x-icu"')
 
 
 def any_kind(pen: Pen, types: UserTypes, version: int, *, zero: bool) -> PostgresKind:
-    """Any type of the server; `zero`: values that are no dates may occur."""
+    """Draw any type of the server; `zero`: infinite dates and dates BC may occur."""
     kind = pen.choice(types.kinds) if pen.chance(0.15) else pen.choice(_FAMILIES)(pen, version)
     kind = replace(kind, zero=zero or kind.zero, version=version)
     if pen.chance(0.12):

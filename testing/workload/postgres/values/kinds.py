@@ -16,7 +16,7 @@ CHARACTERS = ("text", "varchar", "char", "bpchar", "name", '"char"', "citext")
 NUMBERS = ("numeric", "real", "double precision", "money", "oid")
 BITS = ("bit", "bit varying")
 MULTIRANGES = {name.replace("range", "multirange"): name for name in shapes.RANGES}
-# Without an order of their own.
+# Types without an order.
 UNORDERED = ("json", "xml", "point", "line", "lseg", "box", "path", "polygon", "circle", "jsonpath", "composite")
 USER = ("enum", "domain", "composite", "custom range", "label range", "label multirange")
 LARGE = ("text", "bytea", "jsonb", "varchar", "citext")
@@ -26,12 +26,12 @@ _LETTERS = "aZé ßñЖ表🎈\u0301İ"
 
 @dataclass(frozen=True, slots=True)
 class PostgresKind(kinds.ValueKind):
-    """A type; its values that are no dates are infinite or BC.
+    """A type; with `zero`, its dates may be infinite or BC.
 
     element   of an array or a multirange; the type under a domain; the enum of a range of labels
     fields    of a composite type
     user      the name of a user's type, quoted
-    version   of the server: what is newer does not occur
+    version   of the server: newer types and values do not occur
     """
 
     element: PostgresKind | None = None

@@ -16,7 +16,7 @@ Named = Callable[[str], str]
 
 
 class UserTypes:
-    """Of one history.  `kinds`: as they are now; what a type's change means to a column of it is told by `renewed`."""
+    """User-defined types of one history.  `kinds`: the present ones; `renewed` gives a column's kind after a change."""
 
     def __init__(self, pen: Pen, named: Named, version: int, *, zero: bool) -> None:
         """`named` gives names that are free, from a stem."""

@@ -140,7 +140,7 @@ def test_a_wrong_file_says_where_and_changes_nothing(wrong: str, said: str) -> N
 
 def test_an_export_changes_nothing_here_and_makes_the_same_elsewhere() -> None:
     apply(FILE, ENVIRON)
-    ensure_table(Replicator.objects.get(), TableId("shop", "orders"))  # as discovery does, with no line of its own
+    ensure_table(Replicator.objects.get(), TableId("shop", "orders"))  # as discovery does, without a selection entry
     orders = Replicator.objects.get().tables.get(name="orders")
     TableObjective.objects.create(table=orders, percent=99.5, seconds=7)
     text = export()

@@ -1,6 +1,4 @@
-"""Masks in the control plane: said, stored, refused, shown before they are applied; and the salt, which nobody is
-shown.
-"""
+"""Masks in the control plane: written, stored, refused, and shown before they are applied; the salt is never shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What made a schema version stays with it, and is told on the timeline."""
+"""The cause of a schema version is kept with the version and shown on the timeline."""
 
 from __future__ import annotations
 

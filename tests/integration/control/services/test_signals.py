@@ -1,4 +1,4 @@
-"""Signals in the journal: obeyed with the checkpoint behind them, once; what is wrong is told and is no failure."""
+"""Signals in the journal: executed once, together with the checkpoint; a wrong one is reported and is not a failure."""
 
 from __future__ import annotations
 

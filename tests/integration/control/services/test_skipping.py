@@ -1,4 +1,4 @@
-"""A table that somebody skips: nothing follows it, nothing fails it, nothing brings it back but its being resumed."""
+"""A table that a user skips is not captured, does not fail, and comes back only when it is resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the replicator does by itself, on its timeline: failovers, statements, snapshots; and where failures lie."""
+"""The timeline: what a replicator does without a user (failovers, statements, snapshots), and where failures lie."""
 
 from __future__ import annotations
 

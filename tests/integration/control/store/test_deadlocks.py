@@ -18,7 +18,7 @@ LOCK = "SELECT FROM auth_user WHERE username = %s FOR UPDATE"
 
 
 def test_the_one_that_was_undone_is_made_again() -> None:
-    """Capture failed, and told it as an outage, where a person asked for a snapshot at the wrong moment."""
+    """Capture used to fail, and report an outage, where it deadlocked with a user's request for a snapshot."""
     for name in "ab":
         User.objects.create_user(name)
     server, _, _ = settings.DATABASE_URL.rpartition("/")

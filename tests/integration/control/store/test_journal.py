@@ -325,7 +325,7 @@ def test_changes_of_a_table_removed_meanwhile_are_left_out(captured: Captured) -
 
 @pytest.mark.parametrize("how", ["made", "read again"])
 def test_a_table_that_an_entry_brings_back_after_it_was_taken_out_is_a_new_one(make: Any, how: str) -> None:
-    """The entry was under way: what comes between its end and the table's return is read by nobody."""
+    """The entry was under way: changes between its end and the table's return are not read."""
     captured = Captured(make(tables=(ORDERS, ITEMS)))
     captured.begin()
     services.remove_table(replicator=captured.replicator, table=ORDERS)
@@ -474,7 +474,7 @@ def test_a_keyless_chunk_may_get_its_place_and_be_admitted_in_one_entry(captured
 
 
 def test_a_version_belongs_to_the_table_that_had_its_name_where_it_began(captured: Captured) -> None:
-    """Two tables swap names in one entry; each name meant both of them, with a version 2 of its own."""
+    """Two tables swap names in one entry, so that one name has a version 2 of either table."""
     captured.commit(next_sequence=3, events=(TableEvent(ITEMS, 2, EventKind.CREATE_TABLE),), created=(ITEMS,))
     one, other = captured.row(ORDERS).pk, captured.row(ITEMS).pk
     swap = TableId(ORDERS.database, "swap")

@@ -1,4 +1,4 @@
-"""Who waits for a journal is told of its entries."""
+"""Subscribers of a journal are notified of its entries."""
 
 from __future__ import annotations
 

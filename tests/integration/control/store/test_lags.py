@@ -113,8 +113,8 @@ def test_files_of_what_is_marked_are_not_read_again(
 
 
 def test_a_mark_asks_the_database_few_things(streaming: Captured, lease: Lease, staging: Storage) -> None:
-    """Lease, row, mark, row, minute, lags there and back: whatever the number of segments; a mark of nothing counts
-    nothing.
+    """Lease, row, mark, row, minute, lags read and written, for any number of segments; a mark without changes writes
+    no lags.
     """
     for first in (0, 10, 20):
         stage(streaming, staging, first, late(*range(1, 11)))

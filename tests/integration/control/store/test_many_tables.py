@@ -65,7 +65,7 @@ def counted() -> Iterator[Cost]:
 
 
 def loading(replicator: Replicator, count: int) -> list[ReplicatorTable]:
-    """So many tables more, each with a run to plan."""
+    """Create `count` tables, each with a run to plan."""
     names = [f"t{number:05d}" for number in range(count)]
     common = {"replicator": replicator, "database": "shop", "target_namespace": "shop", "tracked": True}
     state = TableState.LOADING.value
@@ -190,7 +190,7 @@ def test_a_turn_of_one_table_does_not_fetch_the_others(captured: Captured) -> No
 def test_what_the_journal_no_longer_has_is_noted_for_all_tables_at_once(
     captured: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A chunk counts where the target's loading is not yet told to be beyond it."""
+    """A chunk counts where the table is not yet known to be loaded beyond it."""
     storage, ago = Storage(tmp_path.as_uri()), datetime.now(UTC) - timedelta(days=30)
     monkeypatch.setattr(garbage_collection, "storage", lambda: storage)
     tables = loading(captured.replicator, 60)

@@ -50,7 +50,7 @@ pytestmark = pytest.mark.django_db
 
 
 def taken_over(name: str) -> Lease:
-    """A lease that ran out and is somebody else's now."""
+    """Return an expired lease that another owner has acquired since."""
     leases = OrmLeaseStore()
     stale = leases.acquire(name, "stale", seconds=-1)
     assert stale is not None

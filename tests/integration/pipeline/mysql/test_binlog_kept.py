@@ -1,4 +1,4 @@
-"""What MySQL and MariaDB have of their log for a replicator that stands still: shown, and told when it is gone."""
+"""The binary log that MySQL and MariaDB keep for an idle replicator: shown, and reported when it was purged."""
 
 from __future__ import annotations
 

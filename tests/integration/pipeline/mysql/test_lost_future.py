@@ -39,7 +39,7 @@ REKEY = {
 
 
 class SetBack:
-    """A lab on a server of its own, of which a copy is kept."""
+    """A lab on a separate server, whose data folder is copied and put back."""
 
     def __init__(self, kind: str, folder: Path) -> None:
         self.kind = kind

@@ -25,7 +25,7 @@ BEHIND = 3  # seconds that the replica applies each commit late
 
 @pytest.fixture
 def lab(tmp_path: Path, transactional_db: Any) -> Iterator[PostgresLab]:
-    """On a server of its own, which a copy of its folder follows."""
+    """On a separate primary, with a standby that applies each commit `BEHIND` seconds late."""
     primary = EmbeddedPostgresSource(tmp_path / "primary", durable=False)
     primary.start()
     primary.stop()
@@ -67,6 +67,6 @@ def test_a_snapshot_waits_while_a_replica_is_behind_and_goes_on_afterwards(lab: 
     with HeadlessRun(lab.replicator):
         until(lambda: waits("A replica of the source is"))
         assert SnapshotRun.objects.get(pk=run.pk).rows_read == 0
-        until(lambda: SnapshotRun.objects.get(pk=run.pk).state == RunState.DONE)  # nobody writes any more
+        until(lambda: SnapshotRun.objects.get(pk=run.pk).state == RunState.DONE)  # without writes the lag ends
         assert Replicator.objects.get(name=lab.name).snapshot_waits == ""
     lab.run_and_compare(1)

@@ -1,4 +1,4 @@
-"""The lab on the emulator of Oracle: a schema of its own."""
+"""The lab on the emulator of Oracle: its own schema."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class OracleLab(Lab):
         return statement.replace("@.", f'"{self.name}".')
 
     def execute(self, *statements: str) -> None:
-        """Each a transaction of its own."""
+        """Each in its own transaction."""
         with self.sql.cursor() as cursor:
             for statement in statements:
                 cursor.execute(self.spelled(statement))
@@ -52,7 +52,7 @@ class OracleLab(Lab):
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
-        """One transaction on a connection of its own."""
+        """One transaction on a new connection."""
         connection = self.connect()
         try:
             with connection.cursor() as cursor:

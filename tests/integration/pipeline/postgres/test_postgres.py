@@ -200,9 +200,7 @@ OUT_AND_IN = (
 def test_a_publication_changed_after_the_load_and_before_capture_looked(
     lab: PostgresLab, monkeypatch: pytest.MonkeyPatch, looked: str, key: str
 ) -> None:
-    """What the next observation saw was the first that anybody knew; nobody read the table again, and three changes
-    were lost.
-    """
+    """The next observation was taken for the first, so the table was not read again, and three changes were lost."""
     lab.execute(
         f"CREATE TABLE t (n int {key})", "ALTER TABLE t REPLICA IDENTITY FULL", "INSERT INTO t VALUES (1), (2), (3)"
     )
@@ -250,7 +248,7 @@ def test_partitions_go_and_come_with_their_table(lab: PostgresLab) -> None:
 
 
 def test_a_table_that_comes_back_without_its_key_and_with_other_columns_is_made_anew(lab: PostgresLab) -> None:
-    """Its copy of before has schema versions of its own: the same number means other columns."""
+    """The former copy has its own schema versions: the same number means other columns."""
     lab.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 1)")
     lab.execute("CREATE TABLE stays (id INT PRIMARY KEY)")
     lab.replicate("t", "stays")
@@ -378,7 +376,7 @@ def test_an_inheritance_tree_is_refused_whenever_it_is_made_and_copied_when_it_i
 
 
 def test_a_failed_table_that_goes_is_gone_and_one_that_is_made_again_is_read(lab: PostgresLab) -> None:
-    """Whether the log tells of it to who failed it, or nobody has read it since."""
+    """Whether the run in which the table fails also sees the drop, or the table is dropped between two runs."""
     names = ("at_once", "later", "anew", "stays")
     for name in names:
         lab.execute(f"CREATE TABLE {name} (id int PRIMARY KEY)", f"INSERT INTO {name} VALUES (1)")

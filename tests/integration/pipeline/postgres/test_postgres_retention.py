@@ -1,4 +1,4 @@
-"""WAL that a Postgres keeps for a replicator: seen, warned of, given up before the disk fills, and gone with the
+"""WAL that a Postgres keeps for a replicator: shown, warned of, released before the disk fills, and gone with the
 replicator.
 """
 
@@ -43,7 +43,7 @@ LIMIT_MB = 64
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[EmbeddedPostgresSource]:
-    """Of its own: slots are lost here, and the server stops."""
+    """A separate server: these tests lose slots and stop the server."""
     one = EmbeddedPostgresSource(HOME / "postgres-retention", durable=False)
     one.start()
     yield one
@@ -84,7 +84,7 @@ def seen(replicator: Replicator) -> Replicator:
 
 
 def write(lab: PostgresLab, segments: int) -> None:
-    """So many segments of WAL more."""
+    """Write this many segments of WAL."""
     for _ in range(segments):
         lab.execute("SELECT pg_logical_emit_message(false, 'other', 'x')", "SELECT pg_switch_wal()")
 

@@ -55,7 +55,7 @@ def running(lab: Lab) -> Lab:
 
 
 def test_alter_between_changes(lab: Lab, subtests: pytest.Subtests) -> None:
-    """Each statement on a table of its own, all in one run."""
+    """Each statement on its own table, all in one run."""
     tables = {name: f"t{number}" for number, name in enumerate(ALTERS)}
     for table in tables.values():
         lab.execute(f"CREATE TABLE {table} {COLUMNS}")

@@ -1,7 +1,7 @@
-"""Parts of a table are read while it streams, by keys and by conditions: exact, whatever is written meanwhile.
+"""Parts of a table are read while it streams, by keys and by conditions: exact under concurrent writes.
 
-What no log shows (binary logging switched off, a publication that leaves changes out) makes target and source differ,
-so that a part that is read can be seen to be read.
+Changes that are not in the log (binary logging switched off, a publication that leaves them out) make target and source
+differ, which shows that a part was read.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def test_a_list_of_keys_and_a_condition_bring_their_rows_and_no_others(lab: Lab)
 
 @contextmanager
 def writing(lab: Lab, seed: int, rows: int) -> Iterator[None]:
-    """Somebody writes at random, mostly the same rows, their keys included."""
+    """Write at random in a thread, mostly to the same rows, their keys included."""
     stop, failed = threading.Event(), list[BaseException]()
 
     def write() -> None:
@@ -121,7 +121,7 @@ def writing(lab: Lab, seed: int, rows: int) -> Iterator[None]:
                     for _ in range(chance.randrange(1, 8)):
                         cursor.execute(*_statement(chance, rows))
                 time.sleep(chance.choice((0, 0, 0.002, 0.02)))
-        except BaseException as error:  # noqa: BLE001 - told below
+        except BaseException as error:  # noqa: BLE001 - reported below
             failed.append(error)
 
     thread = threading.Thread(target=write)

@@ -152,7 +152,7 @@ def test_a_table_that_failed_is_protected_under_its_next_name(any_lab: Lab, mark
 
 
 def test_a_rename_that_the_log_has_not_told_yet_makes_no_unprotected_table(any_lab: Lab, mark: str) -> None:
-    """Somebody adds a table meanwhile, so that the catalog is looked at."""
+    """A user adds a table meanwhile, so that the catalog is read."""
     lab = any_lab
     make(lab, "people", "late", "gone")
     insert(lab, "people", mark, *range(9))

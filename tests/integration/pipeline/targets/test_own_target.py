@@ -1,4 +1,4 @@
-"""A table's copy gets a name of its own in the target, while it goes on."""
+"""A table's copy is renamed in the target while replication goes on."""
 
 from __future__ import annotations
 

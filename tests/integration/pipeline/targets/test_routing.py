@@ -1,4 +1,4 @@
-"""Routing rules: tables are called in the target as patterns of their names say, whatever happens to these names."""
+"""Routing rules: patterns of the source's names decide the names in the target, also after renames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that share one target table: each row of each is there, under its table's value, whatever happens to them."""
+"""Tables that share one target table: it has all rows of each, under that table's value, also after DDL and renames."""
 
 from __future__ import annotations
 

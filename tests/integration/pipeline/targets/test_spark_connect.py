@@ -1,6 +1,6 @@
-"""Merges in a real Spark Connect server: Tidemark in a process of its own, compared from here by what knows no Spark.
+"""Merges in a real Spark Connect server: Tidemark runs in a separate process, and this one compares without Spark.
 
-pyspark is of one kind in a process: once it has spoken to a server, its functions are the server's.
+A process has only one kind of pyspark: once it has connected to a server, its functions are the server's.
 """
 
 from __future__ import annotations

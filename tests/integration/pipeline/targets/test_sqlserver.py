@@ -26,8 +26,9 @@ def shop(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[Sql
 
 
 def run_and_compare(tables: int) -> int:
-    """Until current, with all tables: a new one is told of where its change table begins; a secondary shows that later.
-    Then all are equal.  The number of rows.
+    """Run until all tables are current, compare them, and return the number of rows.
+
+    The log shows a new table where its change table begins.  A secondary shows that later, so up to five runs are made.
     """
     replicator = selectors.by_name("copy")
     for _ in range(5):
@@ -69,7 +70,7 @@ replicators:
     shop.run("CREATE TABLE @.later (id int PRIMARY KEY)", "INSERT INTO @.later VALUES (1)")
     assert run_and_compare(3) == 299 + 2 + 1
     refuse(shop)
-    shop.run("DROP TABLE @.refused", "INSERT INTO @.later VALUES (2)")  # while nobody reads
+    shop.run("DROP TABLE @.refused", "INSERT INTO @.later VALUES (2)")  # while nothing runs
     assert run_and_compare(3) == 299 + 2 + 2
     refuse(shop)
     shop.run("DROP TABLE @.refused", "CREATE TABLE @.refused (id int PRIMARY KEY)", "INSERT INTO @.refused VALUES (1)")

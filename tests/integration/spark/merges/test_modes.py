@@ -34,7 +34,7 @@ def ways(lake: Lake) -> tuple[IcebergTarget, IcebergTarget]:
 
 
 def timed(changes: list[Change], random: Random) -> list[Change]:
-    """A clock that stands still, and sometimes runs backwards; a READ is as old as its segment."""
+    """Change the commit times: they repeat and sometimes run backwards; a READ has the time of its segment."""
     return [
         replace(change, at=TS if change.op == "READ" else TS + SECOND * (change.seq // 7 + random.randint(-3, 3)))
         for change in changes

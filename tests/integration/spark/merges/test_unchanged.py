@@ -75,7 +75,7 @@ def test_histories_around_an_initial_load_end_as_their_source(either: Lake, seed
     source = Source(Random(seed), unread={"a", "b"})
     for _ in range(600):
         source.step()
-    before = source.take()[-1].seq  # nobody logged these
+    before = source.take()[-1].seq  # these are before the log
     source.recorded.clear()
     table = either.table(SCHEMA, applied=before)
     for letter in ("b", "a"):
@@ -151,9 +151,7 @@ def test_hard_cases_in_one_batch(either: Lake) -> None:
 
 
 def test_a_row_that_the_load_read_gives_its_values_to_later_changes_only(either: Lake) -> None:
-    """The chunk's row is newer than the log's first changes; whatever they say of the row that was there then is
-    past.
-    """
+    """The chunk's row is newer than the log's first changes, whose values for the earlier row are obsolete."""
     table = either.table(NOTES, applied=9)
     chunk = staged(
         either,
@@ -170,7 +168,7 @@ def test_a_row_that_the_load_read_gives_its_values_to_later_changes_only(either:
         table,
         note(10, "UPDATE", 1, (1, 4, "older d", None), NOTE),
         note(11, "UPDATE", 1, (1, 4, None, "older n"), DOC),
-        note(12, "UPDATE", 2, (3, 5, None, None), DOC, NOTE),  # a row that nobody read at 2: it was read at 3
+        note(12, "UPDATE", 2, (3, 5, None, None), DOC, NOTE),  # this row was read at key 3, not at 2
         note(13, "INSERT", None, (2, 5, "another row", "n2")),
         note(14, "DELETE", 7, (7, None, None, None)),
         note(30, "UPDATE", 1, (1, 6, None, None), DOC, NOTE),

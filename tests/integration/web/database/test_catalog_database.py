@@ -1,4 +1,4 @@
-"""The lakehouse's catalog in a database of its own: made by `migrate`, its rows moved there once."""
+"""The lakehouse's catalog in a separate database: made by `migrate`, its rows moved there once."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ KAFKA = {
 
 @pytest.fixture
 def then() -> Iterator[Any]:
-    """The models of before; the newest ones are back at the end, whatever happens."""
+    """The models before the migration; the database is always migrated forward again at the end."""
     connections.create_connection(name="shop", kind="mysql", config={"host": "h", "user": "u"})
     executor = MigrationExecutor(database)
     before = [("replicators", "0017_event_tokens"), ("connections", "0001_initial")]

@@ -1,4 +1,4 @@
-"""The metadata database stands still (SIGSTOP): pages say so, probes answer, and all goes on when it does."""
+"""The metadata database is frozen (SIGSTOP): pages and probes answer, and all goes on when the database does."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ HTMX = {"HTTP_HX_REQUEST": "true"}
 OPTIONS = Path(__file__).resolve().parents[3] / "golden" / "options.1.json"
 MINUTES, INSERTS = 30, 40
 TOKEN = "metrics-s3cret-token"
-# 503 without workers, and a token of its own.
+# The first answers 503 without workers, and the second has its own token.
 # The third wants a shard, and the last two a lake that has the tables.
 ELSEWHERE = {"readyz", "metrics", "api-stream-changes", "api-table-target", "api-table-preview"}
 

@@ -24,7 +24,7 @@ class Definition:
         self.changed: Table | None = None  # for the redo log: the table that the statement is about
 
     def table(self, privilege: str) -> Table:
-        """The one that is named next; who has not the right is told that there is none."""
+        """Parse a table's name and return the table; ORA-00942 or ORA-01031 without the privilege."""
         found = self.catalog.table(*self.words.qualified(self.session.schema))
         account = self.session.account
         if found.owner != account.name and not account.has(privilege):

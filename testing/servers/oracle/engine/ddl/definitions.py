@@ -1,4 +1,4 @@
-"""Definitions: CREATE, ALTER, DROP, TRUNCATE, COMMENT: each a transaction of its own, with a row in the redo log."""
+"""Definitions (CREATE, ALTER, DROP, TRUNCATE, COMMENT): each is one transaction, with a row in the redo log."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class Definitions(Definition):
         return columns.table
 
     def _fill(self, tree: exp.Expr) -> None:
-        """CREATE TABLE AS SELECT: the rows are no rows of the log (direct path, NOLOGGING or not mined)."""
+        """Refuse CREATE TABLE AS SELECT: its rows are not in the log (direct path, NOLOGGING or not mined)."""
         raise unsupported(f"CREATE TABLE AS {tree.sql('oracle')[:60]}")
 
     def _alter_table(self) -> None:

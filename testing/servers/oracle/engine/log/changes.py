@@ -32,7 +32,7 @@ def created(table: Table) -> list[str]:
 
 
 def triggers(table: Table) -> list[str]:
-    """Anew, for the columns that it has."""
+    """Return the statements that create or replace a table's triggers, for its present columns."""
     checks = "\n".join(line for one in table.columns for line in _checks(table, one))
     names = ", ".join([*(f"c{one.id}" for one in table.columns), "ora_rid"])
     values = ", ".join([*(f"NEW.c{one.id}" for one in table.columns), "NEW.ora_rid"])
@@ -77,7 +77,7 @@ def _checks(table: Table, column: Column) -> Iterator[str]:
             yield f"{value} := round({value}, {(kind.scale or 0) - NANOSECONDS});"
         yield _fail(f"abs({value}) >= 1e{kind.precision}::numeric * {unit}", 1873)
     elif kind.name in ("BINARY_FLOAT", "BINARY_DOUBLE"):
-        yield f"{value} := {value} + 0;"  # there is no negative zero
+        yield f"{value} := {value} + 0;"  # turns -0 into 0
 
 
 def fitted(sql: str, kind: Kind) -> str:

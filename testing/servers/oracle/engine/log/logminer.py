@@ -27,7 +27,7 @@ FILE = 7  # of every ROWID
 
 @dataclass
 class Row:
-    """Of V$LOGMNR_CONTENTS.  commit, start: of its transaction, where they are told; part: SSN; goes_on: CSF."""
+    """A row of V$LOGMNR_CONTENTS.  commit, start: its transaction's records, where known; part: SSN; goes_on: CSF."""
 
     record: Record
     operation: int

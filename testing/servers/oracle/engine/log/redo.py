@@ -139,7 +139,7 @@ class RedoLog:
         return max([scn, *(record.scn for record in self.current.records), *(one.first for one in self.logs)])
 
     def append(self, *records: Record) -> None:
-        """Written when this returns, whatever becomes of the process."""
+        """Append records; when this returns they are written, even if the process is killed."""
         assert self._file is not None
         log = self.current
         for record in records:

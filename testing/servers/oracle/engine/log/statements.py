@@ -1,14 +1,16 @@
 """SQL_REDO and SQL_UNDO of a change (Utilities, "Using LogMiner": "Understanding the Data Dictionary and Tables").
 
-What is written to large objects comes as rows of its own.  Oracle documents their operations ("V$LOGMNR_CONTENTS"), and
-neither their order nor their place beside the row's; readers report several forms.  Each row gets one (`Form`).
+Writes to large objects are separate rows.  Oracle documents their operations ("V$LOGMNR_CONTENTS"), but neither their
+order nor their place relative to the table row's statement; readers report several forms.  Each table row uses one of
+them (`Form`).
 
-XML documents come behind the row's statement, which does not name their columns (Utilities, "Querying
-V$LOGMNR_CONTENTS Based on XMLType Columns and Tables").  The form documented there is that of documents stored as CLOB;
-that of binary XML, and of a document that becomes NULL, is as readers report it.
+Rows for XML documents follow the table row's statement, which does not name their columns (Utilities, "Querying
+V$LOGMNR_CONTENTS Based on XMLType Columns and Tables").  For documents stored as CLOB the form is the documented one;
+for binary XML, and for a document that becomes NULL, it is the one that readers report.
 
-Literals are written as LogMiner writes them: every value as a string, datetimes in the mining session's formats.  Where
-the table is not as it was, columns are "COL 1" and so on and values HEXTORAW of Oracle's own bytes.
+Literals are written as LogMiner writes them: every value as a string, datetimes in the mining session's formats.  If
+the table's definition has changed since, columns are named "COL 1" and so on, and values are HEXTORAW of Oracle's own
+bytes.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""How a value of one type stands in for one of another: what Oracle converts by itself (SQL Language Reference, "Data
-Conversion"), in the forms of `kinds`.
+"""Oracle's implicit conversions between types (SQL Language Reference, "Data Conversion"), in the representations of
+`kinds`.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def _lob_length(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
 
 
 def _serialized(me: Expressions, nodes: Nodes, scope: Scope) -> Typed:
-    """With NO INDENT there is no white space between elements; without, it may stand there or not: here it is more."""
+    """XMLSERIALIZE: no white space between elements with NO INDENT, else one blank (Oracle leaves that open)."""
     document, packed = me.of(nodes[0], scope), nodes[1].name == "1"
     if document.kind is None or document.kind.name != "XMLTYPE":
         raise OracleError(932, "expected - got -")
