@@ -34,7 +34,7 @@ POINTS: Mapping[str, str] = {
     "capture.begin.after": "the journal knows the tables that capture follows from here",
     "capture.message.read": "a message of the log was read and nothing was done about it",
     "capture.schema.handled": "a DDL statement is part of the entry under way",
-    "capture.reload.decided": "the entry under way asks for a table to be read anew",
+    "capture.reload.decided": "the entry under way requests a resnapshot of a table",
     "capture.failure.noted": "the entry under way stops a table",
     "capture.admit.before": "a chunk's window closed; its rows are not in the sequence",
     "capture.admit.after": "a chunk's rows are staged in the sequence; the journal does not know",
@@ -45,7 +45,7 @@ POINTS: Mapping[str, str] = {
     "segment.spill.before": "rows of a segment are in memory only",
     "segment.spill.after": "rows of a segment are written; its file is open",
     "segment.close.before": "a segment's file lacks its footer",
-    "segment.close.after": "a segment's file is durable; nobody names it",
+    "segment.close.after": "a segment's file is durable; no journal row names it",
     "storage.open.before": "a staged file is about to be made",
     "storage.sync.before": "a staged file is closed and not forced to the disk",
     # journal
@@ -60,7 +60,7 @@ POINTS: Mapping[str, str] = {
     "snapshot.select.after": "the SELECT was sent (or the consistent view opened); no row was taken",
     "snapshot.select.rows": "the first rows are in the raw file, more are to come",
     "snapshot.file.before": "all rows are in the raw file; it lacks its footer",
-    "snapshot.file.after": "the raw file is durable; nobody names it",
+    "snapshot.file.after": "the raw file is durable; no journal row names it",
     "snapshot.chunk.after": "the journal names the raw file; the high mark is not written",
     "snapshot.high.after": "the high mark is in the log",
     # apply
@@ -99,7 +99,7 @@ POINTS: Mapping[str, str] = {
     "lease.acquire.after": "the lease is held; nothing was done with it",
     "lease.renew.before": "the lease is about to be renewed",
     "lease.release.before": "the work is over; the lease is still held",
-    "slice.failure.before": "a slice failed; nobody was told",
+    "slice.failure.before": "a slice failed; the failure is not reported yet",
     # removal
     "garbage.rows.after": "applied segments are out of the journal; their files are there",
     "garbage.dropped.before": "a dropped table is about to be deleted with its files",
@@ -116,7 +116,7 @@ class FaultInjected(TidemarkError):
 
     code = "fault"
     retryable = True
-    default_remedy = "A test arms this; unset TIDEMARK_FAULTS if nobody is testing."
+    default_remedy = "A test sets this fault. Unset TIDEMARK_FAULTS outside of tests."
 
 
 @dataclass(frozen=True, slots=True)

@@ -330,7 +330,7 @@ def _for_java(name: str, value: str) -> tuple[str, str]:
     values = _JDBC_VALUES.get(name)
     if name not in _JDBC_NAMES or (values is not None and value not in values):
         raise ConfigurationError(
-            f"DATABASE_URL has {name}, which Java's driver cannot hold as it stands.", remedy=_OTHER_URL
+            f"DATABASE_URL has {name}, which Java's driver does not support as given.", remedy=_OTHER_URL
         )
     return _JDBC_NAMES[name], values[value] if values else value
 

@@ -72,7 +72,8 @@ def _parsed(text: str) -> tuple[RetentionStep, ...]:
     finer = all(a.age < b.age and a.every <= b.every and b.every % a.every == 0 for a, b in pairwise(steps))
     if not steps or not all(found) or not finer or not all(0 < step.every <= step.age for step in steps):
         message = (
-            f"retention_steps must be like {STEPS!r} (for so long/one so often, ever longer and coarser), not {text!r}."
+            f"retention_steps must be like {STEPS!r} (age/interval; each step reaches further back and is coarser than"
+            f" the one before), not {text!r}."
         )
         raise ConfigurationError(message)
     most = Retention(steps, 0).most

@@ -54,8 +54,8 @@ def refusal(name: str, one: Computed, schema: TableSchema) -> str:  # noqa: PLR0
         return why
     if one.is_metadata and not schema.key:
         return (
-            f"The computed column {name} ({one}) needs a key: rows of a table without one are told apart by all"
-            " their columns."
+            f"The computed column {name} ({one}) needs a key: a table without one has its rows identified by"
+            " all their columns."
         )
     if one.kind is not ComputedKind.CAST:
         return ""

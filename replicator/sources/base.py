@@ -224,7 +224,7 @@ class KeyRange:
         """KeyChanged where the table has another key than when the bounds were planned."""
         bounds = [bound for bound in (self.lower, self.upper, *self.keys) if bound is not None]
         if any(len(bound) != len(schema.key) for bound in bounds):
-            message = f"{schema.table} has another key than when its chunks were planned."
+            message = f"{schema.table} no longer has the key for which its chunks were planned."
             raise KeyChanged(message, table=str(schema.table))
 
 

@@ -172,7 +172,7 @@ class TargetKind:
         check_shared(settings)
         if Routing.of(settings).shares and not self.capabilities.shared_modes:
             message = f"routing: {self.title} does not have tables that several source tables share."
-            raise ConfigurationError(message, remedy="Route each table to a target table of its own.")
+            raise ConfigurationError(message, remedy="Route each table to a separate target table.")
 
     def table_name(self, settings: Settings, table: TableId) -> tuple[str, str, str]:
         """Namespace, name and part (`TargetTable`) in the target: by the routing rules, or by the source's names."""

@@ -30,7 +30,7 @@ def test_a_stream_is_made_disabled_enabled_and_deleted(
     page.keyboard.type("3")
     tab_to(page, "form .button-primary")
     page.keyboard.press("Enter")
-    page.locator(".callout-bad", has_text="small letters").wait_for()
+    page.locator(".callout-bad", has_text="lowercase letters").wait_for()
     seen_well(visitor)
     page.fill("#id_name", "to-search")
     page.fill("#id_tables", "shop.orders\nshop.nothing")

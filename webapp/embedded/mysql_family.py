@@ -144,7 +144,7 @@ class MySQLFamilyServer(ABC):
         )
         if child.process.wait() != 0:
             shutil.rmtree(data, ignore_errors=True)
-            message = f"Embedded {self.product} could not make its data folder:\n{child.tail(100)}"
+            message = f"Embedded {self.product} could not create its data folder:\n{child.tail(100)}"
             raise ServerFailed(message)
 
     def _wait(self) -> None:

@@ -140,7 +140,7 @@ class PostgresServer(ABC):
         ]  # fmt: skip
         child = start("initdb", command, self.folder / "log" / "initdb.log", user=self._unprivileged)
         if child.process.wait() != 0:
-            message = f"Embedded Postgres could not make its data folder:\n{child.tail()}"
+            message = f"Embedded Postgres could not create its data folder:\n{child.tail()}"
             raise ServerFailed(message)
 
     def _own(self) -> None:

@@ -70,9 +70,9 @@ def _create(metadata_url: str, catalog_url: str) -> None:
             return  # by another one at the same time
         except psycopg2.Error as error:
             raise ConfigurationError(
-                f"The database {name}, of the catalog of the lakehouse, cannot be made: {str(error).strip()}",
-                remedy=f"Make it (CREATE DATABASE {name}), or set TIDEMARK_CATALOG_URL: that of DATABASE_URL keeps the"
-                " catalog where the users and secrets are.",
+                f"The catalog database {name} of the lakehouse cannot be created: {str(error).strip()}",
+                remedy=f"Create it (CREATE DATABASE {name}), or set TIDEMARK_CATALOG_URL to the value of DATABASE_URL:"
+                " the catalog is then stored beside users and secrets.",
             ) from None
         cursor.execute(sql.SQL("REVOKE CONNECT ON DATABASE {} FROM PUBLIC").format(sql.Identifier(name)))
 
@@ -97,7 +97,9 @@ def _move(old: Any, new: Any, name: str) -> None:
                 execute_values(new, f"INSERT INTO {table} ({columns}) VALUES %s", old.fetchall())
             except errors.UniqueViolation:
                 message = "The database of TIDEMARK_CATALOG_URL has the catalog of another installation."
-                raise ConfigurationError(message, remedy="Give this one a database of its own.") from None
+                raise ConfigurationError(
+                    message, remedy="Set TIDEMARK_CATALOG_URL to a database that only this installation uses."
+                ) from None
     old.execute(f"DROP TABLE {', '.join(TABLES)}")
 
 

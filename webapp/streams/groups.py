@@ -141,7 +141,7 @@ def _locked(stream: Stream, group: str, begin: str | None = None) -> Iterator[tu
 def _ensure(stream: Stream, group: str, begin: str) -> None:
     if not NAME.fullmatch(group):
         raise ConfigurationError(
-            "A group's name has 1 to 63 small letters, digits, - and _, and begins with a letter or digit."
+            "A group's name has 1 to 63 lowercase letters, digits, - and _, and begins with a letter or digit."
         )
     if begin not in {OLDEST, LATEST}:
         raise ConfigurationError(f"A group starts at {OLDEST} or {LATEST}.")

@@ -122,7 +122,7 @@ def passed(ends: Sequence[tuple[int, int]]) -> None:
 def _check(name: str, shards: int, hours: float, *, new: bool = True) -> None:
     if not NAME.fullmatch(name):
         raise ConfigurationError(
-            "A stream's name has 1 to 63 small letters, digits, - and _, and begins with a letter or digit."
+            "A stream's name has 1 to 63 lowercase letters, digits, - and _, and begins with a letter or digit."
         )
     if new and Stream.objects.filter(name=name).exists():
         raise ConfigurationError(f"A stream named {name} already exists.", remedy="Choose another name.")

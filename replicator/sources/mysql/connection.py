@@ -41,8 +41,8 @@ _PERMISSION = {
 }
 _READ_ONLY = {ER.OPTION_PREVENTS_STATEMENT, 1836}  # ER_READ_ONLY_MODE
 READ_ONLY_REMEDY = (
-    "Connect to a server that accepts writes, or set read_only to OFF on this one. Tidemark writes watermarks into a"
-    " table of its own."
+    "Connect to a server that accepts writes, or set read_only to OFF on this one. Tidemark writes watermarks into"
+    " its own table."
 )
 _DISAPPEARED = {ER.NO_SUCH_TABLE, ER.BAD_DB_ERROR, ER.UNKNOWN_TABLE, 1932}  # 1932: not in engine (DISCARD TABLESPACE)
 # The empty sql_mode, but for dates: a key bound like 2020-02-31 must stay what it is and not become NULL. `DEFAULT` is

@@ -289,7 +289,7 @@ def _of_table(code: int, reason: str, table: TableId) -> TidemarkError:
     if issubclass(kind, TableNotRead):
         return kind(f"{name} could not be read temporarily: {reason}", table=name, remedy=_REMEDIES.get(code))
     if kind is KeyChanged:
-        return kind(f"{name} has another key than when its chunks were planned: {reason}", table=name)
+        return kind(f"{name} no longer has the key for which its chunks were planned: {reason}", table=name)
     return kind(f"{name} cannot be read: the server refuses it: {reason}", table=name, remedy=_REMEDIES.get(code))
 
 

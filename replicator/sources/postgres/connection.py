@@ -298,7 +298,7 @@ def _of_table(state: str, reason: str, table: TableId) -> TidemarkError:
     said = (
         "could not be read temporarily"
         if issubclass(kind, TableBusy | TableNotRead)
-        else "has another key than when its chunks were planned"
+        else "no longer has the key for which its chunks were planned"
         if issubclass(kind, KeyChanged)
         else "cannot be read: the server refuses it"
     )

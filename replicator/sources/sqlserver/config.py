@@ -216,9 +216,10 @@ FORM = (
             (Capture.CDC, "Change data capture"),
             (Capture.TRACKING, "Change Tracking (fallback: net changes, tables with a primary key)"),
         ),
-        help="Change Tracking is for editions and accounts without change data capture. It tells which rows changed, "
-        "and not how: modes history and changelog see only the last state of each read, deleted rows have their key "
-        "alone, tables without primary key are refused. Another choice later makes the replicators start anew.",
+        help="Change Tracking is for editions and accounts without change data capture. It reports which rows changed, "
+        "not each change: the modes history and changelog get only a row's last state at each read, deleted rows have "
+        "only their key, and tables without a primary key are refused. Changing this later restarts the replicators "
+        "from scratch.",
     ),
     FormField(
         "read_from",

@@ -71,7 +71,7 @@ _LOST = re.compile(
 # Of databases in availability groups, and of Azure's while they move: not of one table, and they pass
 # (learn.microsoft.com/sql/relational-databases/errors-events/database-engine-events-and-errors: 976 to 988, 3906).
 _TO_READERS = (
-    "Let the secondary take readers: ALTER AVAILABILITY GROUP [group] MODIFY REPLICA ON N'server' WITH "
+    "Let the secondary accept readers: ALTER AVAILABILITY GROUP [group] MODIFY REPLICA ON N'server' WITH "
     "(SECONDARY_ROLE (ALLOW_CONNECTIONS = READ_ONLY)); and resume its data movement if it is suspended: "
     "ALTER DATABASE [database] SET HADR RESUME;"
 )
@@ -79,7 +79,7 @@ TO_PRIMARY = (
     "Enter the availability group's listener in the connection, or the primary replica as it is now; a replica's own "
     "address leads to a secondary after a failover."
 )
-_FAILING_OVER = "Retried automatically: a failover may be under way. If it persists, look at the availability group."
+_FAILING_OVER = "Retried automatically: a failover may be under way. If it persists, check the availability group."
 _REPLICA = (
     (re.compile("currently not accessible for queries|does not allow read only|no online secondary"), _TO_READERS),
     (re.compile("when the application intent is set to read only|because the database is read-only"), TO_PRIMARY),
@@ -261,7 +261,7 @@ def _refused(config: SqlServerConfig, address: str, error: SourceAuthenticationF
 
 def _not_let_in(config: SqlServerConfig, rows: list[tuple[Any, ...]]) -> TidemarkError:
     """`rows`: of `_ACCESS`."""
-    said = f"{config.where}: the login is right, and the database does not take it"
+    said = f"{config.where}: the login is valid, but the database does not admit it"
     if not rows:
         return SourcePermissionDenied(f"{said}: there is none of that name.", remedy="Correct the database's name.")
     ((state, group, primary, access),) = rows
@@ -271,9 +271,9 @@ def _not_let_in(config: SqlServerConfig, rows: list[tuple[Any, ...]]) -> Tidemar
     if state != "ONLINE":
         why, remedy = f"it is {str(state).lower()}", _FAILING_OVER
     elif group is None or (primary and not config.read_only):
-        why, remedy = "it was not there yet", _FAILING_OVER
+        why, remedy = "it was not available yet", _FAILING_OVER
     elif primary or config.read_only:
-        why, remedy = "no secondary replica takes readers now", _TO_READERS
+        why, remedy = "no secondary replica accepts readers now", _TO_READERS
     elif primary is None:
         why, remedy = "the replica is neither primary nor secondary now", _FAILING_OVER
     else:

@@ -145,9 +145,9 @@ def warning_of(definition: ColumnDefinition) -> str:
     if definition.base == "datetime2" and definition.scale > MICROSECONDS:
         return f"{definition.text} has more than {MICROSECONDS} digits after the second: it becomes text."
     if definition.base == VARIANT:
-        return "sql_variant has a type of its own in each value: it becomes text, without that type."
+        return "Each sql_variant value has its own type: the column becomes text, without that type."
     if definition.base == "datetimeoffset":
-        return "datetimeoffset has an offset of its own in each value: it becomes text."
+        return "Each datetimeoffset value has its own offset: the column becomes text."
     return ""
 
 

@@ -60,7 +60,7 @@ class _Probe:
     def _sign_in(self) -> str:
         with explained(self.to):
             self.session.login.refresh(Request())
-        return "Google gives a token."
+        return "Google issues a token."
 
     def _query(self) -> str:
         remedy = f"{enable(self.to.project, SERVICE)} && {grant(self.to.login, self.to.project, JOBS)}"

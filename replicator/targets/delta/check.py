@@ -138,7 +138,7 @@ class _Probe:
                 message = f"The store at {self._store.location} let {done} of {WRITERS} writers write the same version."
                 remedy = "Use a store with conditional writes (If-None-Match), which Amazon S3, GCS and Azure have."
                 raise TargetError(message, remedy=remedy)
-        return f"Of {WRITERS} writers at a time the store lets one win."
+        return f"Of {WRITERS} concurrent writers, exactly one succeeds."
 
     def _delete(self) -> str:
         with explained(self._store):

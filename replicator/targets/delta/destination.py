@@ -109,7 +109,7 @@ def delta_store(settings: Mapping[str, Any], own: LakeCatalog) -> DeltaStore:
     if parts.query or parts.fragment:
         raise ConfigurationError("The location must have no query and no fragment.")
     if (parts.username or parts.password) and given["store"] != ADLS:
-        remedy = "They have fields of their own."
+        remedy = "Enter them in the fields for credentials."
         raise ConfigurationError("The location must not contain credentials.", remedy=remedy)
     options = _OPTIONS[given["store"]](given)
     return DeltaStore(_normal(location), options, lake.file_properties(given, _region(given)))

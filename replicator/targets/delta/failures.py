@@ -52,7 +52,7 @@ _MEANINGS: Sequence[tuple[re.Pattern[str], type[TidemarkError], str, str]] = tup
             "SlowDown|status code 5|status code 429",
             TargetError,
             "The store at {where} is not available: {said}",
-            "Retried automatically. If it persists, look at the store's state and at its limits of requests.",
+            "Retried automatically. If it persists, check the store's health and its request limits.",
         ),
         (
             "error sending request|host name|Connection refused|dns error|timed out|connect error|unreachable",

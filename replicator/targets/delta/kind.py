@@ -110,6 +110,6 @@ DELTA = TargetKind(
     preview=_preview,
     clean=_clean,
     verification=_verification,
-    test_note="The test makes a table in a folder of its own, writes and reads a row, and removes the folder again.",
+    test_note="The test creates a table in a temporary folder, writes and reads a row, and deletes the folder.",
     guide=read_guide(__file__),
 )  # fmt: skip

@@ -220,5 +220,5 @@ def _check_names(schema: TableSchema) -> None:
     seen: dict[str, str] = {}
     for name in schema.names:
         if (other := seen.setdefault(name.lower(), name)) != name:
-            message = f"{schema.table} has the columns {other} and {name}, which Delta Lake takes for one."
+            message = f"{schema.table} has the columns {other} and {name}, which Delta Lake treats as the same column."
             raise UnsupportedDdl(message, table=str(schema.table), remedy="Exclude one of the columns.")

@@ -83,7 +83,7 @@ class _Probe:
 
     def _listed(self) -> str:
         count = len(self._catalog.list_namespaces())
-        return f"It answers, and has {count} namespace{'' if count == 1 else 's'}."
+        return f"The catalog responds and has {count} namespace{'' if count == 1 else 's'}."
 
     def _create(self) -> str:
         self._catalog.create_namespace(self._namespace)

@@ -380,6 +380,8 @@ def checked_url(text: str, schemes: tuple[str, ...], label: str) -> str:
     if parts.scheme not in schemes or not host:
         raise ConfigurationError(f"{label} must be a URL that begins with {' or '.join(f'{s}://' for s in schemes)}.")
     if parts.username or parts.password:
-        raise ConfigurationError(f"{label} must not contain credentials.", remedy="They have fields of their own.")
+        raise ConfigurationError(
+            f"{label} must not contain credentials.", remedy="Enter them in the fields for credentials."
+        )
     checked_host(host)
     return text.rstrip("/")

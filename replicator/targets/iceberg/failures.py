@@ -55,7 +55,7 @@ _MEANINGS: Sequence[tuple[re.Pattern[str], str, str]] = tuple(
         ),
         (
             "UndefinedTable",
-            "{where} has no tables of a catalog.",
+            "{where} contains no catalog tables.",
             "Correct the address, or connect a client of Iceberg's JDBC catalog that may create tables: it makes them.",
         ),
         (

@@ -22,7 +22,7 @@ from replicator.targets.iceberg.table.types import from_iceberg
 
 _APART = (
     "Change the column in the other tables too, drop the target table and resnapshot them all; or leave the column out;"
-    " or route the table to a target table of its own."
+    " or route the table to a separate target table."
 )
 
 

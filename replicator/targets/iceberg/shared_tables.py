@@ -105,7 +105,7 @@ class SharedTables:
         """
         if not todo.changes_table and after is None:
             return table
-        remedy = "Rename the column, or route the table to a target table of its own."
+        remedy = "Rename the column, or route the table to a separate target table."
         schema_update.refuse_names_of_partitions(table, todo.plan, UnsupportedDdl, remedy)
         engine, transaction = self.catalog.pool.spark(), table.handle.newTransaction()
         release(transaction, table, todo.gone)

@@ -31,5 +31,5 @@ def postgres_type(kind: DataType) -> str:
 def refused_column(name: str) -> str:
     """See `TargetKind`."""
     if len(name.encode()) > MAX_NAME:
-        return f"Its name has more than {MAX_NAME} bytes in UTF-8, which Postgres cuts off."
+        return f"Its name has more than {MAX_NAME} bytes in UTF-8, which Postgres truncates."
     return "Its name is that of a system column of Postgres." if name in SYSTEM_COLUMNS else ""

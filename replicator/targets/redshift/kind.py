@@ -45,7 +45,9 @@ NOTES = {
 
 def _types(kind: DataType) -> TypeSupport:
     if kind.scale > MAX_SCALE:
-        return TypeSupport(redshift_type(kind), NONE, f"Redshift takes {MAX_SCALE} digits behind the point at most.")
+        return TypeSupport(
+            redshift_type(kind), NONE, f"Redshift supports at most {MAX_SCALE} digits after the decimal point."
+        )
     return TypeSupport(redshift_type(kind), note=NOTES.get(kind.kind, ""))
 
 

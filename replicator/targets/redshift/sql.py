@@ -74,9 +74,9 @@ def known_type(shown: str) -> DataType | None:
 def refused_column(name: str) -> str:
     """See `TargetKind`."""
     if len(name.encode()) > MAX_NAME:
-        return f"Its name has more than {MAX_NAME} bytes in UTF-8, which Redshift cuts off."
+        return f"Its name has more than {MAX_NAME} bytes in UTF-8, which Redshift truncates."
     if '"' in name or not name.isprintable():
-        return "Its name has a quotation mark or a character that cannot be printed, which Redshift does not take."
+        return "Its name has a quotation mark or a non-printable character, which Redshift does not support."
     return "Its name is that of a system column of Redshift." if name in SYSTEM_COLUMNS else ""
 
 

@@ -61,12 +61,12 @@ class _Probe:
         warehouse = quoted(self.one.warehouse) if self.one.warehouse else "…"
         with _remedy(f"GRANT USAGE ON WAREHOUSE {warehouse} TO ROLE {self._role};"):
             self.session.query("SELECT COUNT(*) FROM (VALUES (1), (2))")
-        return "The warehouse computes."
+        return "The warehouse runs queries."
 
     def _database(self) -> str:
         with _remedy(f"GRANT USAGE, CREATE SCHEMA ON DATABASE {self._database_name} TO ROLE {self._role};"):
             self.session.query(f"SELECT 1 FROM {self._database_name}.INFORMATION_SCHEMA.SCHEMATA LIMIT 1")
-        return f"The database {self.one.database} is there."
+        return f"The database {self.one.database} exists."
 
     def _schema(self) -> str:
         with _remedy(f"GRANT CREATE SCHEMA ON DATABASE {self._database_name} TO ROLE {self._role};"):

@@ -184,7 +184,7 @@ def test_a_commit_that_would_leave_a_file_it_was_to_remove_is_not_published(lake
     loaded = lake.target._catalog.require(one)
     (file,) = planned(lake.target._catalog.require(other))
     before = files_of(lake, one)
-    with pytest.raises(TargetError, match="was to remove 1 files"):
+    with pytest.raises(TargetError, match="should have removed 1 files"):
         commit.commit_directly(loaded, None, lambda t: t.newRowDelta().removeRows(file.java.get()), lambda: None, 1)
     assert files_of(lake, one) == before
     assert lake.target.position(one) == Position(2, -1, 1, "L1")

@@ -241,7 +241,7 @@ def test_bounds_of_a_key_of_another_type_are_told_from_a_table_that_cannot_be_re
     end = reader.end_key(table)
     bounds = KeyRange(None, reader.next_bound(table, None, end, 2))
     execute(server, "ALTER TABLE rekeyed DROP COLUMN word, ADD COLUMN id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY")
-    with pytest.raises(KeyChanged, match="another key than when its chunks were planned"):
+    with pytest.raises(KeyChanged, match="no longer has the key for which its chunks were planned"):
         list(reader.read_chunk(table, bounds).batches)
     with pytest.raises(KeyChanged):
         reader.next_bound(table, bounds.upper, end, 2)

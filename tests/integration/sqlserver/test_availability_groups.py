@@ -173,7 +173,7 @@ def test_a_failover_that_lost_commits_and_a_secondary_that_kept_them_are_another
     availability_group.renew()
 
 
-NO_READERS = "no secondary replica takes readers"
+NO_READERS = "no secondary replica accepts readers"
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_a_stream_is_made_listed_changed_and_deleted(api: APIClient, journal: Jo
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        ({"name": "Ä"}, "small letters"),
+        ({"name": "Ä"}, "lowercase letters"),
         ({"name": "all"}, "already"),
         ({"replicator": 999_999}, "Unknown replicator"),
         ({"shards": 0}, "1 to 64 shards"),

@@ -109,7 +109,7 @@ def test_a_reader_of_the_lake_reads_nothing_else() -> None:
 def test_what_keeps_a_reader_from_being_made_is_said_with_a_remedy(settings: Any) -> None:
     server, name = catalog_url().rpartition("/")[0], f"lake_reader_{os.getpid()}"
     for url, said in (
-        (f"{server}/{name}", rf"{name}, of the catalog, does not exist. Run `manage.py migrate`"),
+        (f"{server}/{name}", rf"The catalog database {name} does not exist. Run `manage.py migrate`"),
         (f"postgresql://u:s3cr3t@127.0.0.1:1/{name}", "does not respond: .*refused.* Check that its server runs"),
     ):
         settings.TIDEMARK_CATALOG_URL = url
@@ -122,7 +122,7 @@ def test_what_keeps_a_reader_from_being_made_is_said_with_a_remedy(settings: Any
         cursor.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'pw'")
         try:
             settings.TIDEMARK_CATALOG_URL = f"{server}/{name}"
-            with pytest.raises(CommandError, match=r"has no tables of a catalog. Run `manage.py migrate`"):
+            with pytest.raises(CommandError, match=r"contains no catalog tables. Run `manage.py migrate`"):
                 call_command("lake_reader", "a reader")
             address = environment.database(f"{server}/{name}")
             settings.TIDEMARK_CATALOG_URL = f"postgresql://{name}:pw@{address['HOST']}:{address['PORT']}/{name}"

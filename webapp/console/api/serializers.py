@@ -273,7 +273,7 @@ class ReplicatorSerializer(serializers.Serializer[dict[str, Any]]):
     allowed_actions = serializers.ListField(child=serializers.CharField())
     destination = serializers.IntegerField()
     destination_name = serializers.CharField()
-    target = serializers.DictField(help_text="Kind, and all settings that are no secret")
+    target = serializers.DictField(help_text="Kind, and all settings that are not secret")
     options = serializers.DictField()
     tables = serializers.DictField(child=serializers.IntegerField(), help_text="State → number of tables")
     lag_ms = serializers.IntegerField(

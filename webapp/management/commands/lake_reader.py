@@ -69,7 +69,7 @@ def _explained(database: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except errors.UndefinedTable:
-        raise CommandError(f"The database {name} has no tables of a catalog. {MIGRATE}") from None
+        raise CommandError(f"The database {name} contains no catalog tables. {MIGRATE}") from None
     except errors.InsufficientPrivilege as error:
         message = (
             f"The user {user} may not create the reader in the database {name}: {_first_line(error)}. Let a superuser"
@@ -78,9 +78,9 @@ def _explained(database: Mapping[str, Any]) -> Iterator[None]:
         raise CommandError(message) from None
     except psycopg2.OperationalError as error:
         if f'database "{name}" does not exist' in str(error):
-            raise CommandError(f"The database {name}, of the catalog, does not exist. {MIGRATE}") from None
+            raise CommandError(f"The catalog database {name} does not exist. {MIGRATE}") from None
         message = (
-            f"The database {name}, of the catalog, does not respond: {_first_line(error)}. Check that its server runs,"
+            f"The catalog database {name} does not respond: {_first_line(error)}. Check that its server runs,"
             " and the address, user and password of TIDEMARK_CATALOG_URL (or DATABASE_URL)."
         )
         raise CommandError(message) from None

@@ -36,8 +36,8 @@ class Command(MetadataCommand):
         folder, in_file = settings.TIDEMARK_HOME, not os.environ.get("TIDEMARK_SECRET_KEY")
         if not in_file and not settings.SECRET_KEY_FALLBACKS:
             message = (
-                "TIDEMARK_SECRET_KEY is set: change it there, put the old one into TIDEMARK_SECRET_KEY_OLD, start every"
-                " process anew, and run this again."
+                "TIDEMARK_SECRET_KEY is set: change it there, put the old one into TIDEMARK_SECRET_KEY_OLD, restart"
+                " every process, and run this again."
             )
             raise CommandError(message)
         if in_file and not options["finish"]:

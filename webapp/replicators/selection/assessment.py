@@ -187,7 +187,7 @@ def _with_united_columns(
                 elif kind != column.type and not widens(column.type, kind):
                     reasons.append(
                         f"{column.name} is {column.type} here and {kind} in {first}, which shares the target table."
-                        " Leave the column out, or route one of them to a target table of its own."
+                        " Leave the column out, or route one of them to a separate target table."
                     )
         support = NONE if reasons else one.support
         found.append(replace(one, support=support, reasons=(*one.reasons, *reasons)))

@@ -165,7 +165,7 @@ def _say(replicator: Replicator, now: str) -> None:
 def _say_given_up(replicator: Replicator, held: LogHeld) -> None:
     summary = (
         f"The source retained {size(held.bytes)} of its log for this replicator, more than the {size(held.limit)} that"
-        " its connection allows: it was given up, so that the source's disk does not fill"
+        " its connection allows: it was released, so that the source's disk does not fill"
     )
     note(replicator=replicator, kind="log_given_up", summary=summary, detail={"bytes": held.bytes, "limit": held.limit})
     wiring.reporter(replicator, Stage.CONTROL).log(Level.WARNING, summary, code="log_given_up")

@@ -57,8 +57,8 @@ def _with_signs(found: TableMap, left_out: Collection[str], known: TableSchema |
         if len(fitting) == 1:
             return replace(found, columns=fitting[0], other=())
     message = (
-        f"The log does not say for certain which columns of {found.table} are UNSIGNED: its server may count YEAR among"
-        " the columns with a sign or not."
+        f"The log does not determine which columns of {found.table} are UNSIGNED: the server may or may not count YEAR"
+        " among the signed columns."
     )
     raise UnsupportedType(message, remedy=_REMEDY, table=str(found.table))
 
@@ -96,10 +96,10 @@ def _charset(log: LogColumn, table: TableId, known: TableSchema | None, present:
         if _decoded(log, name) is None:
             message = (
                 f"The labels of column {log.name} of {table} in the log are not valid in {name}, the column's character"
-                " set: the server keeps their bytes of before in ALTER TABLE … CONVERT TO CHARACTER SET."
+                " set: the server keeps the labels' old bytes in ALTER TABLE … CONVERT TO CHARACTER SET."
             )
             remedy = (
-                f"Spell the labels out (ALTER TABLE … MODIFY {log.name} …), then resnapshot the table; or exclude the"
+                f"List the labels again (ALTER TABLE … MODIFY {log.name} …), then resnapshot the table; or exclude the"
                 " column."
             )
             raise UnsupportedCharset(message, remedy=remedy, table=str(table))

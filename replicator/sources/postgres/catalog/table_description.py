@@ -130,7 +130,7 @@ def refuse(row: Row, selected: TableSet) -> None:
         if leaf["kind"] != "r" or leaf["persistence"] != "p":
             kind = "a foreign table" if leaf["kind"] == "f" else "unlogged"
             why = f"has the partition {leaf['example']}, which is {kind}: its changes are not in the log."
-            raise _refused(table, why, "Detach that partition, or select the other partitions as tables of their own.")
+            raise _refused(table, why, "Detach that partition, or select the other partitions as separate tables.")
 
 
 def _refused(table: TableId, why: str, remedy: str) -> TableError:

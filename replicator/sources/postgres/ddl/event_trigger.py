@@ -69,7 +69,7 @@ BEGIN
       SELECT pg_catalog.sha256(k.key || pg_catalog.sha256(k.key || signed)) || signed INTO signed FROM {KEY_TABLE} k;
     END IF;
   EXCEPTION WHEN OTHERS THEN
-    RAISE WARNING 'Tidemark could not tell this statement: %', SQLERRM;
+    RAISE WARNING 'Tidemark could not log the definition after this statement: %', SQLERRM;
   END;
   IF signed IS NOT NULL THEN
     PERFORM pg_catalog.pg_logical_emit_message(true, '{PREFIX}', signed);

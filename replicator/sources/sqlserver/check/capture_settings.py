@@ -94,7 +94,7 @@ def retention(server: Server) -> CheckFinding:
         return warning("How long changes are kept is not shown to the user.", look)
     if minutes is None:
         return warning(
-            "There is no cleanup job: change tables grow without end.",
+            "There is no cleanup job: change tables grow without limit.",
             "EXEC sys.sp_cdc_add_job @job_type = N'cleanup';",
         )
     longer = "EXEC sys.sp_cdc_change_job @job_type = N'cleanup', @retention = 4320; -- minutes"
@@ -116,7 +116,8 @@ def isolation(server: Server) -> CheckFinding:
     if server.config.capture is Capture.TRACKING:
         return failed(change_tracking.NO_SNAPSHOT, allow)
     return warning(
-        "SNAPSHOT isolation is not allowed: a table without key can be read only while nobody writes it.", allow
+        "SNAPSHOT isolation is not allowed: a table without a key can be read only while no transaction writes to it.",
+        allow,
     )
 
 

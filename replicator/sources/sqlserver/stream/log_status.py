@@ -27,8 +27,8 @@ MOST_HOURS, _AT_ONCE = 2000, 500  # local hours whose distance from UTC is kept,
 _LOAD = "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE session_id > 50 AND session_id <> @@SPID"
 _START = "EXEC sys.sp_cdc_start_job @job_type = N'capture';"
 NO_JOB = (
-    "This server has no capture job for the database, so nothing fills the change tables. After a failover, the new "
-    "primary replica needs jobs of its own."
+    "This server has no capture job for the database, so nothing fills the change tables. After a failover, create "
+    "the jobs on the new primary replica."
 )
 ADD_JOB = "EXEC sys.sp_cdc_add_job @job_type = N'capture'; EXEC sys.sp_cdc_add_job @job_type = N'cleanup';"
 _JOBS = (

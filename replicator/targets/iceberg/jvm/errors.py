@@ -29,7 +29,7 @@ _MIGRATE = (
     " the catalog."
 )
 _BUCKET = "Create the bucket, or correct the warehouse of the destination."
-_LIMITS = "Retried automatically. If it persists, look at the store's state and at its limits of requests."
+_LIMITS = "Retried automatically. If it persists, check the store's health and its request limits."
 _AS_IT_IS = (
     "Change what the catalog does not take: the format version, partitions, sort order or properties among the"
     " replicator's target settings."

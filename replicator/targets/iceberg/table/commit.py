@@ -110,7 +110,8 @@ def _require_removed(table: IcebergTable, made: PreparedSnapshot, removes: int) 
         if now is None or now.metadataFileLocation() != table.base.metadataFileLocation():
             message = f"Another worker committed to {table.name} in the meantime."
             raise TargetConflict(message, table=str(table.name))
-        message = f"A change of {table.name} was to remove {removes} files, and Iceberg found {made.removed} of them."
+        found = f"Iceberg found only {made.removed} of them"
+        message = f"A change of {table.name} should have removed {removes} files, but {found}."
         raise TargetError(message, table=str(table.name))
 
 

@@ -54,7 +54,7 @@ PROOFS = {
 }  # fmt: skip
 # A name that no column of the copy can have, and what the assessment says of it.
 REFUSED = {
-    "enforced": [("ä" * 32, "Its name has more than 63 bytes in UTF-8, which Postgres cuts off."),
+    "enforced": [("ä" * 32, "Its name has more than 63 bytes in UTF-8, which Postgres truncates."),
         ("ctid", "Its name is that of a system column of Postgres.")],
     "redshift": [('a"b', "quotation mark")],
 }  # fmt: skip

@@ -204,4 +204,4 @@ def test_a_parts_new_column_that_is_named_as_a_partition_is_told(lake: Lake) -> 
     more = schema_of({"id": "int", "v": "string", "id_bucket": "int", "tenant": "string"}, ["id"])
     with pytest.raises(UnsupportedDdl, match="has partitions named id_bucket") as raised:
         ours.apply(part, Evolve(more, 2))
-    assert "target table of its own" in (raised.value.remedy or "")
+    assert "a separate target table" in (raised.value.remedy or "")
