@@ -40,6 +40,7 @@ TidemarkError
 ├── StateError                    retried
 │   └── FenceLost                 another worker owns the replicator now: stop without reporting a failure
 └── TargetError                   retried
+    ├── PositionLost              the table can only be made again
     ├── SparkUnavailable
     ├── TargetConflict
     └── TargetUnauthorized        the catalog or the store refuses the credentials
@@ -315,6 +316,10 @@ class TargetError(TidemarkError):
     code = "target"
     retryable = True
     default_remedy = "Check that the target is reachable and writable."
+
+
+class PositionLost(TargetError):
+    """No part of the table says any more how far it is."""
 
 
 class SparkUnavailable(TargetError):

@@ -56,7 +56,8 @@ class Position:
     schema_version: the version its columns were last made equal to; mode: the one it was made in.
     item: which of the journal's items was applied last (`item_of`), or has the number that was: a journal that was
     restored gives its numbers again; empty: not known.
-    error: why a change of its columns that was begun cannot be made.  Such a table can only be made again.
+    error: the table can only be made again: why a change of its columns that was begun cannot be made, or, where `load`
+    is empty, why the position is not known.
     """
 
     applied: int

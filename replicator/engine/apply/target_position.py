@@ -111,6 +111,11 @@ class TargetPosition:
 
     def _lost(self, position: Position | None) -> ValuesLost | TargetTableGone:
         table = self._session.table
+        if position is not None and position.error is not None:
+            lost = position.error.message
+            if table.mode is Mode.MIRROR:
+                return ValuesLost(f"{lost} The table is resnapshotted.", table=str(table.table))
+            return TargetTableGone(lost, table=str(table.table))
         what = "no longer exists" if position is None else "was replaced by another table"
         message = f"{self._session.name} {what} in the target. Its rows are lost"
         if table.mode is Mode.MIRROR:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from replicator.errors import TargetConflict, TargetError, TargetUnauthorized
+from replicator.errors import PositionLost, TargetConflict, TargetError, TargetUnauthorized
 from replicator.faults import reach
 from replicator.model.retention import Retention
 from replicator.staging.storage import Storage
@@ -222,7 +222,12 @@ class IcebergTarget:
         """Return the table's or the part's position; None where it does not exist."""
         if table is None:
             return None
-        return part_position(table) if table.name.part else position(table)
+        if table.name.part:
+            return part_position(table)
+        try:
+            return position(table)
+        except PositionLost as error:
+            return Position(-1, -1, 0, "", table.mode, error=error)
 
     def _required(self, table: TargetTable, seen: str | None) -> IcebergTable:
         found = self._as_seen(table, seen) or self._catalog.require(table)

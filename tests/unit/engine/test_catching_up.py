@@ -13,7 +13,7 @@ import pytest
 from replicator.engine.apply.scheduler import ApplyOptions, run_apply
 from replicator.engine.capture.chunk_admitter import _as_reads
 from replicator.engine.reporting import Level
-from replicator.errors import TargetConflict, TargetTableGone, ValuesLost
+from replicator.errors import PositionLost, TargetConflict, TargetTableGone, UnsupportedDdl, ValuesLost
 from replicator.model.identifiers import TableId
 from replicator.model.mode import Mode
 from replicator.model.schema import UNCHANGED, Column, TableSchema
@@ -279,7 +279,10 @@ def test_a_target_that_holds_what_the_journal_never_had_is_read_anew() -> None:
 @pytest.mark.parametrize(
     ("mode", "error"), [(Mode.MIRROR, ValuesLost), (Mode.HISTORY, TargetTableGone), (Mode.SOFT_DELETE, TargetTableGone)]
 )
-@pytest.mark.parametrize("there", [None, Position(70, 50, 1, "another load")])
+@pytest.mark.parametrize(
+    "there",
+    [None, Position(70, 50, 1, "another load"), Position(-1, -1, 0, "", error=PositionLost("Its snapshots expired."))],
+)
 def test_a_table_that_lost_its_rows_in_the_target_is_read_anew(
     there: Position | None, mode: Mode, error: type[Exception]
 ) -> None:
@@ -292,3 +295,11 @@ def test_a_table_that_lost_its_rows_in_the_target_is_read_anew(
     target.position = lambda table: there  # type: ignore[method-assign, assignment, return-value]
     run_apply(target=target, store=journal, lease=None, keep=lambda: True, options=ApplyOptions(1, 15), report=Silent())  # type: ignore[arg-type, call-arg]
     assert (target.seen, [type(one) for one in journal.failures]) == ([], [error])
+
+
+def test_a_definition_that_cannot_be_made_stops_its_own_load() -> None:
+    journal, target = Journal(list(PARTS), applied_before=59), Merges()
+    refused = UnsupportedDdl("Its key has 17 columns.")
+    target.position = lambda table: Position(70, 50, 1, "L", error=refused)  # type: ignore[method-assign]
+    run_apply(target=target, store=journal, lease=None, keep=lambda: True, options=ApplyOptions(1, 15), report=Silent())  # type: ignore[arg-type, call-arg]
+    assert (target.seen, journal.failures) == ([], [refused])

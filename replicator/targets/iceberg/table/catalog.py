@@ -18,7 +18,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from replicator.errors import ConfigurationError, TargetConflict, TargetError, ValuesLost
+from replicator.errors import ConfigurationError, PositionLost, TargetConflict, TargetError, ValuesLost
 from replicator.faults import reach
 from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE
@@ -131,11 +131,8 @@ class IcebergTable:
                 by_id = {s["snapshot-id"]: s for s in self.whole.get("snapshots", [])}
             if at not in by_id:
                 message = f"The snapshots of {self.name} that stored its progress have expired."
-                raise TargetError(
-                    message,
-                    table=str(self.name),
-                    remedy="Resnapshot the table, and let only Tidemark expire snapshots.",
-                )
+                remedy = "Resnapshot the table, and let only Tidemark expire snapshots."
+                raise PositionLost(message, table=str(self.name), remedy=remedy)
             yield by_id[at]
             at = by_id[at].get("parent-snapshot-id")
 

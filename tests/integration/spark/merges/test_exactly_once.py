@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from replicator.errors import TargetConflict, TargetError
-from replicator.targets.base import Append, DeleteBelow, Merge, Position, Replace, TargetChange, TargetTable
+from replicator.errors import PositionLost, TargetConflict
+from replicator.targets.base import Append, Create, DeleteBelow, Merge, Position, Replace, TargetChange, TargetTable
 from replicator.targets.iceberg.apply import LIMITS
 from replicator.targets.iceberg.direct.writer import SPARK_ONLY, DirectLimits
 from replicator.targets.iceberg.table import commit
@@ -204,11 +204,19 @@ def test_a_position_that_somebody_expired_is_told_and_never_guessed(lake: Lake) 
     handle.expireSnapshots().expireOlderThan(2**62).retainLast(1).commit()
     assert lake.target.position(table) == Position(2, -1, 1, "L1")  # by the table's property
     handle.updateProperties().set(KEPT, '{"tidemark.applied": "9", "sequence-number": 99}').commit()
-    with pytest.raises(TargetError, match="expired"):  # of a later snapshot: the table was rolled back since
-        lake.target.position(table)
+    at = lake.target.position(table)  # of a later snapshot: the table was rolled back since
+    assert at is not None
+    assert "expired" in str(at.error)
     handle.updateProperties().remove(KEPT).commit()
-    with pytest.raises(TargetError, match="expired"):
-        lake.target.position(table)
+    at = lake.target.position(table)
+    assert at is not None
+    assert (at.load, type(at.error)) == ("", PositionLost)
+    with pytest.raises(PositionLost, match="expired"):
+        lake.merge(table, KEYED, insert(9, 9, "x"))
+    lake.target.apply(table, Create(KEYED, 1, 20, "L2"), seen=at.load)
+    at = lake.target.position(table)
+    assert at is not None
+    assert (at.applied, at.load, at.error) == (20, "L2", None)
 
 
 def test_a_replace_by_a_stale_worker_is_refused(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
