@@ -178,6 +178,13 @@ class Storage:
         with translated(path):
             return bool(self._fs.get_file_info(self.local(path)).type is pafs.FileType.File)
 
+    def require(self, paths: Sequence[str]) -> None:
+        """Raises StagedFileLost where one of these staged files does not exist."""
+        for path in paths:
+            with translated(path, staged=True):
+                if self._fs.get_file_info(self.local(path)).type is not pafs.FileType.File:
+                    raise FileNotFoundError(path)
+
     def path(self, info: Any) -> str:
         """Of one of `files`, as all other methods want it."""
         return str(info.path).removeprefix(self.local("")).lstrip("/")

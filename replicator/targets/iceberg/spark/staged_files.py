@@ -30,9 +30,10 @@ FORGOTTEN = 24 * 3600  # seconds: only copies of a killed worker are that old
 def staged(storage: Storage, segments: Sequence[Segment], *, here: bool) -> Iterator[list[Staged]]:
     """For `changes.read`, within the block.  `here`: Spark runs on this machine.
 
-    The disk holds the files of one batch at a time and merge.  Raises StagingError, StorageFull.
+    The disk holds the files of one batch at a time and merge.  Raises StagedFileLost, StagingError, StorageFull.
     """
     if storage.on_disk or not here:
+        storage.require([segment.path for segment in segments])
         yield [_named(segment, storage.uri(segment.path)) for segment in segments]
         return
     with ExitStack() as kept:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from replicator.errors import PositionLost, TargetConflict
+from replicator.errors import PositionLost, StagedFileLost, TargetConflict
 from replicator.targets.base import Append, Create, DeleteBelow, Merge, Position, Replace, TargetChange, TargetTable
 from replicator.targets.iceberg.apply import LIMITS
 from replicator.targets.iceberg.direct.writer import SPARK_ONLY, DirectLimits
@@ -217,6 +217,15 @@ def test_a_position_that_somebody_expired_is_told_and_never_guessed(lake: Lake) 
     at = lake.target.position(table)
     assert at is not None
     assert (at.applied, at.load, at.error) == (20, "L2", None)
+
+
+@pytest.mark.parametrize("limits", [LIMITS, SPARK_ONLY], ids=["directly", "in Spark"])
+def test_a_staged_file_that_is_gone_is_named(lake: Lake, limits: DirectLimits) -> None:
+    table = lake.table(KEYED)
+    segment = lake.segment(KEYED, [insert(1, 1, "x")])
+    lake.storage.delete(segment.path)
+    with pytest.raises(StagedFileLost, match=segment.path):
+        lake.another_worker(limits=limits).apply(table, Merge([segment], KEYED, 1))
 
 
 def test_a_replace_by_a_stale_worker_is_refused(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
