@@ -10,6 +10,7 @@ TidemarkError
 │   ├── SourcePermissionDenied
 │   ├── LogPurged                 the source no longer has the log from the checkpoint on
 │   ├── SourceReplaced            another server answers at the address, or an older state of it
+│   ├── LogUnreadable             the log goes on, but not for Tidemark
 │   └── LogCorrupt                checksum or framing does not hold; retried
 ├── TableError                    stops one table, never the others (invariants 7 and 13)
 │   ├── UnsupportedType
@@ -143,6 +144,13 @@ class SourceReplaced(SourceError):
     default_remedy = (
         "Point the connection back at the original server, or restart the replicator from scratch. All its tables are"
         " then resnapshotted from this server."
+    )
+
+
+class LogUnreadable(SourceError):
+    code = "log_unreadable"
+    default_remedy = (
+        "Restart the replicator from scratch: it resnapshots all its tables and reads the log from its present end."
     )
 
 

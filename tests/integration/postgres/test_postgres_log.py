@@ -19,7 +19,7 @@ import psycopg2
 import pytest
 from psycopg.pq import ExecStatus
 
-from replicator.errors import LogPurged, SourceUnreachable, TableBusy, TidemarkError
+from replicator.errors import LogPurged, LogUnreadable, SourceUnreachable, TableBusy, TidemarkError
 from replicator.model.change import (
     EVERY,
     ChangeBatch,
@@ -1010,14 +1010,26 @@ def test_a_type_that_the_server_has_no_binary_form_for_is_read_as_text(
     log.run(f"DROP PUBLICATION {log.name}_all")
 
 
-def test_a_text_that_is_no_character_fails_its_table_alone(log: Log) -> None:
-    """WIN1252 takes 0x81, which UTF-8 has nothing for: the server itself cannot send it."""
-    name = f"{log.name}_windows"
-    log.run(f"CREATE DATABASE {name} ENCODING 'WIN1252' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
-    here, log.control, log.config = log.control, None, replace(log.config, database=name)
+@contextmanager
+def in_database(log: Log, encoding: str) -> Iterator[None]:
+    """The log is of another database, of this encoding, with a schema of the same name."""
+    name = f"{log.name}_other"
+    log.run(f"CREATE DATABASE {name} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+    here, log.config = log.control, replace(log.config, database=name)
     log.control = connect(log.config)
     try:
         log.run(f"CREATE SCHEMA {log.name}", f"SET search_path = {log.name}, pg_catalog")
+        yield
+        log.log.remove()
+    finally:
+        log.control.close()
+        log.control, log.log = here, ReplicationSlot(here, log.config, log.name)
+        log.run(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_a_text_that_is_no_character_fails_its_table_alone(log: Log) -> None:
+    """WIN1252 takes 0x81, which UTF-8 has nothing for: the server itself cannot send it."""
+    with in_database(log, "WIN1252"):
         log.run(
             'CREATE TABLE "größe" (id int PRIMARY KEY, "maß" text)', "CREATE TABLE bad (id int PRIMARY KEY, v text)"
         )
@@ -1036,11 +1048,18 @@ def test_a_text_that_is_no_character_fails_its_table_alone(log: Log) -> None:
         [failed] = [m for m in found if isinstance(m, TableFailed)]
         assert failed.table == log.table("bad")
         assert "not valid Unicode" in failed.error.message
-        log.log.remove()
-    finally:
-        log.control.close()
-        log.control, log.log = here, ReplicationSlot(here, log.config, log.name)
-        log.run(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_a_text_of_several_bytes_that_is_no_character_ends_the_log_with_a_way_out(log: Log) -> None:
+    with in_database(log, "EUC_JP"):
+        log.run("CREATE TABLE t (id int PRIMARY KEY, v text)")
+        log.follow("t")
+        log.run(r"INSERT INTO t VALUES (1, pg_catalog.convert_from('\x41a9a1', 'EUC_JP'))")
+        for _ in range(2):  # the first time the texts of the binary form are found not to be UTF-8
+            with pytest.raises((LogUnreadable, SourceUnreachable)) as caught:
+                log.read()
+        assert caught.type is LogUnreadable
+        assert "restart the replicator from scratch" in str(caught.value.remedy)  # type: ignore[attr-defined]
 
 
 def test_another_databases_changes_move_a_quiet_ones_offset(log: Log) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from replicator.errors import LogPurged, SourceError, SourceReplaced
+from replicator.errors import LogPurged, LogUnreadable, SourceReplaced
 from replicator.sources.mysql.connection import Connection, literal, server_is_mariadb, translated
 from replicator.sources.mysql.offset import BinlogOffset, GtidSet, Past
 from replicator.sources.mysql.wire.events import MAGIC
@@ -139,4 +139,4 @@ def _check_file(start: BinlogOffset, sizes: Mapping[str, int]) -> None:
             raise LogPurged(f"The source no longer has its log file {start.file}.")
         raise SourceReplaced(f"The source has no log file {start.file}: it is another server, or its log was reset.")
     if start.position > _MAX_POSITION:
-        raise SourceError(f"{start} is beyond 4 GiB: without GTIDs reading cannot resume there.")
+        raise LogUnreadable(f"{start} is beyond 4 GiB: without GTIDs reading cannot resume there.")

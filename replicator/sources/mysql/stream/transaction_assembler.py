@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from replicator.errors import LogCorrupt, LogPurged, SourceError, TableError
+from replicator.errors import LogCorrupt, LogPurged, LogUnreadable, TableError
 from replicator.model.change import ChangeBatch, Commit, LogMessage, UndecodableRows
 from replicator.model.table_set import EXACT_NAMES, NameRule, TableSet
 from replicator.sources.base import ReadOptions
@@ -182,7 +182,7 @@ class TransactionAssembler:
             self._statements.apply(event)
         elif kind not in e.HARMLESS and kind not in e.TOLERATED and not event.flags & e.IGNORABLE_FLAG:
             message = f"The log holds an event of type {kind} at {event.file}:{event.start}, which is not supported."
-            raise SourceError(message)
+            raise LogUnreadable(message)
 
     def _begin_gtid(self, event: BinlogEvent) -> None:
         gtid = e.parse_gtid(event)

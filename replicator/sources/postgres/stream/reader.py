@@ -14,7 +14,7 @@ import psycopg
 import psycopg2
 from psycopg.pq import ExecStatus
 
-from replicator.errors import LogCorrupt, LogPurged, SourceUnreachable, TableError, TidemarkError
+from replicator.errors import LogCorrupt, LogPurged, LogUnreadable, SourceUnreachable, TableError, TidemarkError
 from replicator.model.change import HEARTBEAT, Heartbeat, LogMessage, Settled
 from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
@@ -55,6 +55,11 @@ _TAKEOVER_SECONDS = 15.0
 _GONE = ("has already been removed", "can no longer get changes", "has been invalidated")
 _NO_OBJECT = "42704"  # the slot or the publication
 _UNREADABLE = ("could not map filenumber", "could not map filenode")  # a change of a table that the server cannot name
+_UNTRANSLATABLE = frozenset({"22021", "22P05"})  # a text is invalid in its encoding, or has no character in UTF-8
+_CORRECT_TEXT = (
+    "Correct the text in the source, or remove its table from the replicator; then restart the replicator from scratch"
+    " (resnapshots all its tables)."
+)
 _ANOTHER_SLOT = (
     "PostgreSQL cannot decode its own log. Retried automatically. If it persists, update the server to its newest"
     " minor release. If that does not help, run SELECT pg_drop_replication_slot({slot}); and restart the replicator"
@@ -360,4 +365,6 @@ def log_failure(slot: str, text: str, state: str) -> TidemarkError:
         return LogPurged(f"The source no longer has the log to resume from: {said}")
     if any(sign in said for sign in _UNREADABLE):
         return LogCorrupt(f"The source cannot decode its log: {said}", remedy=_ANOTHER_SLOT.format(slot=literal(slot)))
+    if state in _UNTRANSLATABLE:
+        return LogUnreadable(f"The source cannot send a text of its log: {said}", remedy=_CORRECT_TEXT)
     return SourceUnreachable(f"The source ended the stream of its log: {said}")
