@@ -75,6 +75,7 @@ _TO_READERS = (
     "(SECONDARY_ROLE (ALLOW_CONNECTIONS = READ_ONLY)); and resume its data movement if it is suspended: "
     "ALTER DATABASE [database] SET HADR RESUME;"
 )
+OR_ANOTHER = " -- or to the connection's user, if it has another name"
 TO_PRIMARY = (
     "Enter the availability group's listener in the connection, or the primary replica as it is now; a replica's own "
     "address leads to a secondary after a failover."
@@ -375,7 +376,9 @@ def _of_table(text: str, said: str, table: TableId) -> TidemarkError:
     """The server's answer to a statement about one table."""
     if _PERMISSION.search(text):
         found = TableError(
-            f"{table}: {said}", table=str(table), remedy=f"GRANT SELECT ON {table_name(table)} TO [tidemark];"
+            f"{table}: {said}",
+            table=str(table),
+            remedy=f"GRANT SELECT ON {table_name(table)} TO [tidemark];{OR_ANOTHER}",
         )
         return _answered(found)
     if _GONE.search(text):

@@ -27,7 +27,7 @@ from replicator.sources.sqlserver.catalog.table_description import (
     TableDescription,
 )
 from replicator.sources.sqlserver.config import Capture
-from replicator.sources.sqlserver.connection import SqlServerSession
+from replicator.sources.sqlserver.connection import OR_ANOTHER, SqlServerSession
 from replicator.sources.sqlserver.dialect import table_name
 from replicator.sources.sqlserver.names import columns_left_out, names_of
 from replicator.sources.sqlserver.types import TEXTS, VARIANT, ColumnDefinition
@@ -214,7 +214,7 @@ class SqlServerCatalog:
                 self._unmasked = bool(self._rows(sql.MAY_UNMASK)[0][0])
             if not self._unmasked:
                 message = f"{table} has masked columns, whose values the account may not see."
-                raise TableError(message, table=str(table), remedy="GRANT UNMASK TO [tidemark];")
+                raise TableError(message, table=str(table), remedy=f"GRANT UNMASK TO [tidemark];{OR_ANOTHER}")
 
     def _columns(self, ids: str) -> dict[int, list[ColumnDefinition]]:
         found: dict[int, list[ColumnDefinition]] = {}
@@ -292,7 +292,9 @@ def _tracking_notes(definitions: Sequence[ColumnDefinition], keys: Mapping[int, 
 def _not_shown(table: TableId) -> TableError:
     message = f"The account may not see what Change Tracking tells of {table}."
     return TableError(
-        message, table=str(table), remedy=f"GRANT VIEW CHANGE TRACKING ON {table_name(table)} TO [tidemark];"
+        message,
+        table=str(table),
+        remedy=f"GRANT VIEW CHANGE TRACKING ON {table_name(table)} TO [tidemark];{OR_ANOTHER}",
     )
 
 
