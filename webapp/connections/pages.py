@@ -153,12 +153,13 @@ class EndpointPages:
     def _run_test(
         self, request: HttpRequest, *, kind: str, config: dict[str, object], endpoint: Endpoint | None
     ) -> HttpResponse:
+        context: dict[str, Any] = {"listed": endpoint if "listed" in request.POST else None}
         try:
-            results = self.services.test(kind=kind, config=config, endpoint=endpoint)
+            lines = check_lines(self.services.test(kind=kind, config=config, endpoint=endpoint))
+            context |= {"checks": lines, "summary": check_summary(lines)}
         except TidemarkError as error:
-            return render(request, "parts/check_results.html", {"error": error})
-        lines = check_lines(results)
-        return render(request, "parts/check_results.html", {"checks": lines, "summary": check_summary(lines)})
+            context["error"] = error
+        return render(request, "parts/check_results.html", context)
 
     def delete(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Refused with a sentence while a replicator uses it."""

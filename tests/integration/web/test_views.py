@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.contrib.messages import get_messages
 from django.test import Client
 from django.urls import reverse
@@ -193,6 +194,15 @@ def test_the_test_of_a_connection_names_checks_with_their_remedies(browser: Clie
     page = browser.post(reverse("connections:test", args=[made.connection.pk]), **HTMX).content.decode()
     assert "Log retention" in page
     assert "SET GLOBAL binlog_expire_logs_seconds = 604800;" in page
+
+
+def test_an_operator_tests_a_connection_from_the_list(client: Client, made: Installation) -> None:
+    client.force_login(User.objects.create_user("op", is_staff=True))
+    place = reverse("connections:test", args=[made.connection.pk])
+    listed = client.get(reverse("connections:list")).content.decode()
+    assert (place in listed, "Edit" in listed) == (True, False)
+    shown = client.post(place, {"listed": "1"}, **HTMX).content.decode()
+    assert f"Test of {made.connection.name}" in shown
 
 
 def test_drafts_belong_to_their_user(browser: Client, made: Installation) -> None:
