@@ -14,9 +14,12 @@ gc.disable()  # while tests are collected nothing becomes garbage: a quarter of 
 
 HOME = Path(tempfile.mkdtemp(prefix="tidemark-test-"))
 HOME.chmod(0o755)
+SERVERS = HOME / "servers"  # data of servers whose folder is pytest's, which is closed: it goes with the tests
+SERVERS.mkdir()
 POSTGRES = EmbeddedPostgres(HOME / "postgres", durable=False)  # started by the first test that needs it
 
 os.environ |= {
+    "TIDEMARK_SERVER_FOLDERS": str(SERVERS),
     "TIDEMARK_HOME": str(HOME / "home"),  # what lies in it is closed to the servers' user
     "DATABASE_URL": POSTGRES.url,
     "TIDEMARK_STAGING_URL": (HOME / "staging").as_uri(),

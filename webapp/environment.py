@@ -4,6 +4,7 @@
 |---|---|
 | TIDEMARK_HOME | ./var |
 | DATABASE_URL, REDIS_URL, or DATABASE_URL_FILE, REDIS_URL_FILE | the embedded servers below TIDEMARK_HOME |
+| TIDEMARK_SERVER_FOLDERS | /var/tmp: where root's embedded servers have their data if they cannot enter TIDEMARK_HOME |
 | TIDEMARK_CATALOG_URL, or TIDEMARK_CATALOG_URL_FILE | a database beside that of DATABASE_URL, named …_catalog |
 | TIDEMARK_STAGING_URL | file:// TIDEMARK_HOME/staging |
 | TIDEMARK_WAREHOUSE_URL | file:// TIDEMARK_HOME/warehouse |

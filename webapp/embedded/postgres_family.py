@@ -195,12 +195,16 @@ def open_to_others(path: Path) -> bool:
 
 
 def reachable(folder: Path) -> Path:
-    """The folder itself if the server's user can walk to it, else one that stands for it; ours alone."""
+    """The folder itself if the server's user can walk to it, else one that stands for it; ours alone.
+
+    It lies in TIDEMARK_SERVER_FOLDERS (/var/tmp), and stays when the folder itself is removed.
+    """
     existing = next(part for part in (folder.parent, *folder.parent.parents) if part.exists())
     if os.geteuid() != 0 or open_to_others(existing):
         return folder
     digest = hashlib.blake2b(str(folder).encode(), digest_size=6).hexdigest()
-    stand_in = Path("/var/tmp") / f"tidemark-{digest}"  # noqa: S108 - persistent, and every user may walk there
+    base = os.environ.get("TIDEMARK_SERVER_FOLDERS") or "/var/tmp"  # noqa: S108 - persistent, every user may walk there
+    stand_in = Path(base) / f"tidemark-{digest}"
     stand_in.mkdir(exist_ok=True)
     if stand_in.is_symlink() or stand_in.stat().st_uid != os.geteuid():
         message = f"{stand_in} belongs to another user: remove it."
