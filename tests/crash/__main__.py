@@ -17,8 +17,9 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from testing.workload.histories import MEDIUM, SMALL, generate
@@ -32,6 +33,14 @@ from tests.crash.sources import SOURCES
 EXAMPLES = 3
 
 
+@contextmanager
+def folder_of_run() -> Iterator[Path]:
+    """Servers can enter it: their data go with it."""
+    with tempfile.TemporaryDirectory(prefix="tidemark-crash-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code."""
     options = _parsed(arguments)
@@ -41,9 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = ", names compared without case" if caseless else ""
     print(f"seed {seed}, source {options.source} {options.version}".rstrip() + names, flush=True)
     with (
-        tempfile.TemporaryDirectory(prefix="tidemark-crash-") as folder,
+        folder_of_run() as folder,
         Stand(
-            Path(folder),
+            folder,
             options.source,
             options.version,
             caseless=caseless,

@@ -20,10 +20,12 @@ import pytest
 import redis
 
 from testing.servers.mysql import EmbeddedMySQL
+from tests.environment import SERVERS
 from webapp.embedded.java_artifacts import POSTGRES
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.embedded.ports import free_port
 from webapp.embedded.postgres import EmbeddedPostgres
+from webapp.embedded.postgres_family import data_folder
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 from webapp.embedded.processes import ProcessGroup, ServerFailed, claim, start, works
 from webapp.embedded.redis import EmbeddedRedis
@@ -40,6 +42,20 @@ def reachable() -> Iterator[Path]:
     folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder)
+
+
+def test_a_folder_that_is_made_again_at_the_same_path_gets_a_server_without_data(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    tmp_path.chmod(0o700)
+    before = data_folder(home / "postgres")
+    assert data_folder(home / "postgres") == before
+    shutil.rmtree(home, ignore_errors=True)
+    again = data_folder(home / "postgres")
+    if os.geteuid() == 0:
+        assert {again.parent.parent, before.parent.parent} == {SERVERS}
+        assert again != before
+    else:
+        assert again == before == home / "postgres"
 
 
 def test_mariadb_goes_on_with_its_data_after_a_crash(tmp_path: Path) -> None:

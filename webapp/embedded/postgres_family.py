@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import shutil
 import signal
+import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -22,6 +24,7 @@ from webapp.embedded.processes import Child, ServerFailed, claim, start
 USER = "tidemark"
 START_SECONDS = 30.0
 _IN_USE = "pre-existing shared memory block"
+_PERSISTENT = "/var/tmp"  # noqa: S108 - of this machine, outlives a restart, and every user may walk there
 UNPRIVILEGED = "nobody"  # Postgres refuses to run as root
 
 
@@ -45,7 +48,7 @@ class PostgresServer(ABC):
         `durable=False` leaves out fsync, for tests: commits outlive SIGKILL, but not the machine.
         """
         self._unprivileged = UNPRIVILEGED if os.geteuid() == 0 else None
-        self.folder = reachable(folder.resolve())
+        self.folder = data_folder(folder.resolve())
         self.host = LOOPBACK
         self.port = port or free_port()
         self.user = USER
@@ -195,19 +198,41 @@ def open_to_others(path: Path) -> bool:
 
 
 def reachable(folder: Path) -> Path:
-    """The folder itself if the server's user can walk to it, else one that stands for it; ours alone.
-
-    It lies in TIDEMARK_SERVER_FOLDERS (/var/tmp), and stays when the folder itself is removed.
-    """
-    existing = next(part for part in (folder.parent, *folder.parent.parents) if part.exists())
-    if os.geteuid() != 0 or open_to_others(existing):
+    """The folder itself if a server's user can walk to it, else one in /var/tmp that stands for it; ours alone."""
+    if _entered(folder):
         return folder
     digest = hashlib.blake2b(str(folder).encode(), digest_size=6).hexdigest()
-    base = os.environ.get("TIDEMARK_SERVER_FOLDERS") or "/var/tmp"  # noqa: S108 - persistent, every user may walk there
-    stand_in = Path(base) / f"tidemark-{digest}"
+    return _stand_in(_PERSISTENT, digest) / folder.name
+
+
+def data_folder(folder: Path) -> Path:
+    """Where a server has the data of `folder`: there if its user can walk to it, else in TIDEMARK_SERVER_FOLDERS
+    (/var/tmp), by a name that a file beside `folder` holds.
+
+    Where that file was removed with all that lay beside it, another server begins, and the data of before are left.
+    """
+    if _entered(folder):
+        return folder
+    name = folder.with_name(f"{folder.name}.folder")
+    if not name.exists():
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=folder.parent) as new, suppress(FileExistsError):
+            new.write(secrets.token_hex(6))
+            new.flush()
+            os.link(new.name, name)
+    return _stand_in(os.environ.get("TIDEMARK_SERVER_FOLDERS") or _PERSISTENT, name.read_text()) / folder.name
+
+
+def _entered(folder: Path) -> bool:
+    existing = next(part for part in (folder.parent, *folder.parent.parents) if part.exists())
+    return os.geteuid() != 0 or open_to_others(existing)
+
+
+def _stand_in(base: str, name: str) -> Path:
+    stand_in = Path(base) / f"tidemark-{name}"
     stand_in.mkdir(exist_ok=True)
     if stand_in.is_symlink() or stand_in.stat().st_uid != os.geteuid():
         message = f"{stand_in} belongs to another user: remove it."
         raise ServerFailed(message)
     stand_in.chmod(0o755)
-    return stand_in / folder.name
+    return stand_in

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from webapp.embedded.ports import LOOPBACK, free_port, wait_for_port
-from webapp.embedded.postgres_family import UNPRIVILEGED, open_to_others, reachable
+from webapp.embedded.postgres_family import UNPRIVILEGED, data_folder, open_to_others
 from webapp.embedded.processes import Child, ServerFailed, claim, open_files, start
 
 
@@ -23,7 +23,7 @@ class EmbeddedRedis:
     def __init__(self, folder: Path, port: int | None = None) -> None:
         """`folder` holds the log and the settings."""
         self._unprivileged = UNPRIVILEGED if os.geteuid() == 0 else None
-        self.folder = reachable(folder.resolve())
+        self.folder = data_folder(folder.resolve())
         self.port = port or free_port()
         self._password = secrets.token_hex(24)
         self._child: Child | None = None

@@ -11,7 +11,7 @@ from typing import Any
 from testing.servers.oracle.engine.log.redo import RESETLOGS
 from testing.servers.tls import certificate
 from webapp.embedded.ports import LOOPBACK, free_port, wait_for_port
-from webapp.embedded.postgres_family import reachable
+from webapp.embedded.postgres_family import data_folder
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 from webapp.embedded.processes import Child, ServerFailed, claim, open_files, start
 
@@ -34,7 +34,7 @@ class EmbeddedOracle:
 
     def __init__(self, folder: Path, port: int | None = None, *, log_bytes: int = LOG_BYTES) -> None:
         """log_bytes: at which size a redo log is switched."""
-        self.folder = reachable(folder.resolve())  # Postgres' data lies in it, too
+        self.folder = data_folder(folder.resolve())  # Postgres' data lies in it, too
         self.host, self.port = LOOPBACK, port or free_port()
         self.tls_port, (self.ca, self._key) = free_port(), certificate()
         self.user, self.password = USER, "tidemark"
