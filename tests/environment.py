@@ -16,6 +16,7 @@ HOME = Path(tempfile.mkdtemp(prefix="tidemark-test-"))
 HOME.chmod(0o755)
 SERVERS = HOME / "servers"  # data of servers whose folder is pytest's, which is closed: it goes with the tests
 SERVERS.mkdir()
+SERVERS.chmod(0o755)
 POSTGRES = EmbeddedPostgres(HOME / "postgres", durable=False)  # started by the first test that needs it
 
 os.environ |= {
