@@ -71,6 +71,7 @@ class MySQLFamilyServer(ABC):
         if not (data / "mysql").exists():
             self._make(base, data)
         claim(self.port)
+        self._remove_socket()
         command = [*self._server(base), *self._arguments(base, data)]
         self._child = start(self.product.lower(), command, self.log, environment=self._environment(base))
         self._wait()
@@ -80,6 +81,7 @@ class MySQLFamilyServer(ABC):
         if self._child is not None:
             self._child.stop(how, 30.0)
             self._child = None
+            self._remove_socket()
 
     @property
     def running(self) -> bool:
@@ -124,6 +126,11 @@ class MySQLFamilyServer(ABC):
         }
         options = [f"--{name}={value}" for name, value in (own | self._options).items()]
         return ["--skip-name-resolve", *as_root(), *options]
+
+    def _remove_socket(self) -> None:
+        """Nor may MySQL's lock of a killed server stay: its process id may be another program's by now."""
+        for name in (self.socket.name, f"{self.socket.name}.lock"):
+            self.socket.with_name(name).unlink(missing_ok=True)
 
     def _temporary(self) -> Path:
         """Its own: a server that starts clears leftovers of any server there."""
