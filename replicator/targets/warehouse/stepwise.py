@@ -95,6 +95,8 @@ class MarkedPositions(Positions):
         """See `Positions`.  What is pending and cannot be made is in the way of this load only."""
         try:
             return super().position(session, table)
+        except TargetConflict:  # a table of another program is there, or another worker is: nothing may replace it
+            raise
         except TidemarkError as error:
             row = self.read(session, table)
             if row is None or not _there(row) or row["owner"] != self.replicator or not row["pending"]:

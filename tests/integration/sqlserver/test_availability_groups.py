@@ -268,7 +268,7 @@ def test_a_login_that_the_database_alone_refuses_is_not_a_wrong_password(
         connect(replace(config, database="nowhere"))
     with closing(availability_group.primary.connect("master")) as master:
         master.execute("CREATE LOGIN outsider WITH PASSWORD = 'Outside-1234'")
-        with pytest.raises(SourcePermissionDenied, match="the database does not take it") as caught:
+        with pytest.raises(SourcePermissionDenied, match="the database does not admit it") as caught:
             connect(replace(config, user="outsider", password="Outside-1234"))
         master.execute("DROP LOGIN outsider")
     assert "CREATE USER" in caught.value.remedy
