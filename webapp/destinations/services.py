@@ -20,8 +20,7 @@ from webapp.destinations.models import Destination
 BUILT_IN = "Lakehouse"
 
 
-def _run(kind: str, config: Mapping[str, Any], destination: Destination | None = None) -> list[CheckResult]:
-    del destination  # its test is of where it is, whatever is written there
+def _run(kind: str, config: Mapping[str, Any]) -> list[CheckResult]:
     try:
         check = target_kind(kind).check
         return check(config) if check else []
@@ -63,7 +62,7 @@ DESTINATIONS = Endpoints(
     Destination,
     "destination",
     valid=_valid,
-    run=_run,
+    run=lambda kind, config, _: _run(kind, config),
     apply=_apply,
     changed=signals.changed,
     works=signals.works,

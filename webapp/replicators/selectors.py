@@ -32,7 +32,6 @@ from webapp.replicators.models import (
 from webapp.replicators.selection.entries import SelectionEntry, salt_of, selected
 
 QUIET = frozenset({TableState.STREAMING.value, TableState.DROPPED.value})
-UNREAD = (TableState.SKIPPED.value, TableState.DROPPED.value)
 LEFT_ALONE = frozenset(state.value for state in HALTED)
 
 
@@ -88,8 +87,9 @@ def tables_read(connection: Connection) -> TableSet | None:
 
     A column is left out where every replicator of its table leaves it out.
     """
+    unread = (TableState.SKIPPED.value, TableState.DROPPED.value)
     known = ReplicatorTable.objects.filter(replicator__connection=connection)
-    known = known.exclude(replicator__desired=Desired.DELETED).exclude(state__in=UNREAD)
+    known = known.exclude(replicator__desired=Desired.DELETED).exclude(state__in=unread)
     columns: dict[TableId, frozenset[str]] = {}
     left_out: dict[tuple[int, TableId], frozenset[str]] = {
         (line.replicator_id, TableId(line.database, line.table)): frozenset(line.excluded_columns)

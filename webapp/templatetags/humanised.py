@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from replicator.errors import LogPurged, LogUnreadable, SourceReplaced
 from webapp.console.presenters.labels import StateWord, replicator_word, table_word
 from webapp.web.edit_conflicts import FIELD, digest
 from webapp.web.formatting import (
@@ -50,6 +51,12 @@ def icon(name: str, extra: str = "") -> SafeString:
 def action_icon(action: str) -> SafeString:
     """Return the icon of an action on a replicator or table."""
     return icon(ACTION_ICONS.get(action, action))
+
+
+@register.filter
+def needs_restart(code: str) -> bool:
+    """A restart from scratch is a way past an error of this code."""
+    return code in {LogPurged.code, LogUnreadable.code, SourceReplaced.code}
 
 
 @register.filter

@@ -8,7 +8,6 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q
 from django.utils import timezone
 
 from replicator.errors import (
@@ -262,20 +261,14 @@ def go_on(*, endpoint: Connection | Destination, why: str, user: User | None = N
     for table in tables.order_by("id").select_related("replicator").select_for_update(no_key=True, of=("self",)):
         try_again(table)
         retried.setdefault(table.replicator_id, []).append(str(table))
-    stopped = Q(status=Status.FAILED, desired__in=AFTER_RETRY, error_code__in=codes)
-    locked = endpoint.replicators.select_for_update(no_key=True)
-    for fresh in locked.filter(stopped | Q(pk__in=retried)).order_by("id"):
-        if fresh.status == Status.FAILED and fresh.desired in AFTER_RETRY and fresh.error_code in codes:
-            fresh.failures.filter(table=None, resolved_at=None).update(resolved_at=timezone.now())
-            _begin_anew(fresh, AFTER_RETRY[Desired(fresh.desired)])
-        names = retried.get(fresh.pk, [])
-        note(
-            replicator=fresh,
-            kind="retried",
-            summary=f"Resumed automatically: {why}",
-            detail={"tables": names[:100]},
-            user=user,
-        )
+    stopped = endpoint.replicators.filter(status=Status.FAILED, desired__in=AFTER_RETRY, error_code__in=codes)
+    begun = list(stopped.order_by("id").select_for_update(no_key=True))
+    for fresh in begun:
+        fresh.failures.filter(table=None, resolved_at=None).update(resolved_at=timezone.now())
+        _begin_anew(fresh, AFTER_RETRY[Desired(fresh.desired)])
+    for replicator in endpoint.replicators.filter(pk__in={*retried, *(one.pk for one in begun)}):
+        detail = {"tables": retried.get(replicator.pk, [])[:100]}
+        note(replicator=replicator, kind="retried", summary=f"Resumed automatically: {why}", detail=detail, user=user)
 
 
 def _begin_anew(fresh: Replicator, status: Status) -> None:
